@@ -1,0 +1,1 @@
+"""Who may do what: the gate, the rules, and the log of every decision."""
