@@ -53,6 +53,7 @@ class Ask:
     offers: tuple[Offer, ...]
     chat: str = ""  # the conversation's title
     tainted: bool = False  # formed after untrusted text (screen, file, output) was read
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
