@@ -1,1 +1,1 @@
-"""The assistant, without Qt: agent, tools, permissions, history. `python -m app ask "..."` runs it headless."""
+"""The assistant, without Qt: agent, tools, permissions, history. `python -m app ask` runs it headless."""
