@@ -1,0 +1,1 @@
+"""Icons, styles and other files the program ships."""

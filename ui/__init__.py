@@ -1,0 +1,1 @@
+"""The window: shows the assistant and asks the person."""

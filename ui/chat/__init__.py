@@ -1,0 +1,1 @@
+"""The chat itself: what was said, and where one writes."""

@@ -1,0 +1,1 @@
+"""Small parts of a window that know nothing of the assistant."""
