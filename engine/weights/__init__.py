@@ -1,0 +1,1 @@
+"""Model files: named tensors and the typed facts about them."""

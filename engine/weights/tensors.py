@@ -1,0 +1,75 @@
+"""A file's tensors as the parts that models are made of, decoded as they are asked for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from engine.api import BadModel
+from engine.layers.linear import Linear
+from engine.layers.norm import RmsNorm
+from engine.quant import dequantise
+from engine.weights.gguf import GgufFile
+
+# Left by converters in some files; nothing reads them.
+IGNORED = (".attn_rot_embd", ".rotary_emb.inv_freq", ".attention.masked_bias", ".attention.rotary_emb.inv_freq")
+
+
+class Tensors:
+    """Tensors under a prefix ("blk.0."). Missing or of another shape than expected: `BadModel`, by name."""
+
+    def __init__(self, file: GgufFile, threads: int = 1, prefix: str = "", used: set[str] | None = None) -> None:
+        self._file, self._threads, self._prefix = file, threads, prefix
+        self._used: set[str] = set() if used is None else used
+
+    def under(self, name: str) -> Tensors:
+        """Those whose names begin with `name` and a dot."""
+        return Tensors(self._file, self._threads, f"{self._prefix}{name}.", self._used)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+        return f"{self._prefix}{name}" in self._file.tensors
+
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        """One tensor, float32."""
+        out = torch.empty(shape)
+        self._read(name, out)
+        return out
+
+    def linear(self, columns: int, **rows: int) -> Linear:
+        """The matrices of these names, each with its number of rows, stacked into one in this order."""
+        weight = torch.empty(sum(rows.values()), columns)
+        self._stack("weight", rows, weight)
+        if not any(self.has(f"{name}.bias") for name in rows):
+            return Linear(weight)
+        bias = torch.empty(weight.shape[0])
+        self._stack("bias", rows, bias)
+        return Linear(weight, bias)
+
+    def norm(self, name: str, width: int, eps: float) -> RmsNorm:
+        """The normalisation of this name."""
+        return RmsNorm(self.tensor(f"{name}.weight", width), eps)
+
+    def finish(self) -> None:
+        """Refuse a file with tensors that nobody asked for: a model run without a part of it talks nonsense."""
+        for name in self._file.tensors:
+            if name not in self._used and not name.removesuffix(".weight").endswith(IGNORED):
+                raise self._file.refuse(f"it holds the tensor {name}, which Sidelight doesn't know how to use")
+
+    def _stack(self, kind: str, rows: dict[str, int], out: Tensor) -> None:
+        start = 0
+        for name, count in rows.items():
+            self._read(f"{name}.{kind}", out[start : start + count])
+            start += count
+
+    def _read(self, name: str, out: Tensor) -> None:
+        full = f"{self._prefix}{name}"
+        found = self._file.tensor(full).shape
+        if found != tuple(out.shape):
+            raise self._wrong(full, found, tuple(out.shape))
+        dequantise(self._file, full, out.numpy(), self._threads)
+        self._used.add(full)
+
+    def _wrong(self, name: str, found: tuple[int, ...], expected: tuple[int, ...]) -> BadModel:
+        texts = (" x ".join(f"{size:,}" for size in shape) for shape in (found, expected))
+        return self._file.refuse("the tensor {} is {} and should be {}".format(name, *texts))
