@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from engine.api import BadModel
-from engine.weights.header import Cursor, TensorInfo, Value, read_metadata, read_tensors
+from engine.weights.header import Cursor, TensorInfo, Value, read_metadata, read_tensors, shown
 from engine.weights.strings import StringArray
 
 __all__ = ["GgufFile", "StringArray", "TensorInfo"]
@@ -179,12 +179,14 @@ def _place(cursor: Cursor, tensors: list[TensorInfo], alignment: int) -> dict[st
     placed: dict[str, TensorInfo] = {}
     for tensor in tensors:
         if tensor.name in placed:
-            raise cursor.refuse(f"the tensor {tensor.name} is there twice")
+            raise cursor.refuse(f"the tensor {shown(tensor.name)} is there twice")
         if tensor.offset % alignment:
-            raise cursor.refuse(f"the tensor {tensor.name} does not start at a multiple of {alignment}")
+            raise cursor.refuse(
+                f"the tensor {shown(tensor.name)} does not start at a multiple of {alignment}"
+            )
         if start + tensor.offset + tensor.size > file_bytes:
             raise cursor.refuse(
-                f"the file ends before the tensor {tensor.name} does; it is damaged or not fully downloaded"
+                f"the file ends before the tensor {shown(tensor.name)} does; it is damaged or not fully downloaded"
             )
         placed[tensor.name] = replace(tensor, offset=start + tensor.offset)
     _check_apart(cursor, list(placed.values()))
@@ -195,4 +197,4 @@ def _check_apart(cursor: Cursor, tensors: list[TensorInfo]) -> None:
     ordered = sorted(tensors, key=lambda tensor: tensor.offset)
     for before, after in pairwise(ordered):
         if before.offset + before.size > after.offset:
-            raise cursor.refuse(f"the tensors {before.name} and {after.name} overlap")
+            raise cursor.refuse(f"the tensors {shown(before.name)} and {shown(after.name)} overlap")

@@ -137,8 +137,8 @@ def read_metadata(cursor: Cursor, count: int) -> dict[str, Value]:
     for index in range(count):
         key = cursor.text(f"the name of key {index + 1}", KEY_LIMIT)
         if key in values:
-            raise cursor.refuse(f"the key {_shown(key)} is there twice")
-        values[key] = _value(cursor, _shown(key))
+            raise cursor.refuse(f"the key {shown(key)} is there twice")
+        values[key] = _value(cursor, shown(key))
     return values
 
 
@@ -173,7 +173,7 @@ def read_tensors(cursor: Cursor, count: int) -> list[TensorInfo]:
 
 def _tensor(cursor: Cursor, index: int) -> TensorInfo:
     name = cursor.text(f"the name of tensor {index + 1}", KEY_LIMIT)
-    what = f"the tensor {_shown(name)}"
+    what = f"the tensor {shown(name)}"
     dimensions = cursor.u32(what)
     if not 1 <= dimensions <= DIMENSIONS_LIMIT:
         raise cursor.refuse(f"{what} has {dimensions} dimensions")
@@ -207,7 +207,7 @@ def _check_count(cursor: Cursor, count: int, least_bytes: int, what: str) -> Non
         raise cursor.refuse(f"it says it holds {count:,} {what}, which can't be; it is damaged")
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """A name from the file as it may stand in a sentence: short, and without control characters."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in name[:80])
     return f"{plain}..." if len(name) > 80 else plain or "(without a name)"
