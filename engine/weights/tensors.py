@@ -12,13 +12,20 @@ from engine.quant import dequantise
 from engine.weights.gguf import GgufFile
 
 # Left by converters in some files; nothing reads them.
-IGNORED = (".attn_rot_embd", ".rotary_emb.inv_freq", ".attention.masked_bias", ".attention.rotary_emb.inv_freq")
+IGNORED = (
+    ".attn_rot_embd",
+    ".rotary_emb.inv_freq",
+    ".attention.masked_bias",
+    ".attention.rotary_emb.inv_freq",
+)
 
 
 class Tensors:
     """Tensors under a prefix ("blk.0."). Missing or of another shape than expected: `BadModel`, by name."""
 
-    def __init__(self, file: GgufFile, threads: int = 1, prefix: str = "", used: set[str] | None = None) -> None:
+    def __init__(
+        self, file: GgufFile, threads: int = 1, prefix: str = "", used: set[str] | None = None
+    ) -> None:
         self._file, self._threads, self._prefix = file, threads, prefix
         self._used: set[str] = set() if used is None else used
 
@@ -54,7 +61,9 @@ class Tensors:
         """Refuse a file with tensors that nobody asked for: a model run without a part of it talks nonsense."""
         for name in self._file.tensors:
             if name not in self._used and not name.removesuffix(".weight").endswith(IGNORED):
-                raise self._file.refuse(f"it holds the tensor {name}, which Sidelight doesn't know how to use")
+                raise self._file.refuse(
+                    f"it holds the tensor {name}, which Sidelight doesn't know how to use"
+                )
 
     def _stack(self, kind: str, rows: dict[str, int], out: Tensor) -> None:
         start = 0

@@ -1,0 +1,1 @@
+"""What was already computed: keys and values of one sequence, and which sequences are kept for re-use."""

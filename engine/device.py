@@ -1,0 +1,37 @@
+"""What hardware there is, and how politely we use it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+
+import psutil
+
+NICENESS = 5  # behind the window and other programs, ahead of idle jobs
+
+
+def cores() -> int:
+    """Physical cores this process may use."""
+    physical = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, min(physical, len(os.sched_getaffinity(0))))
+    return physical
+
+
+def yield_to_others() -> None:
+    """Lower this thread's priority, and of the threads it will start. Linux counts it by thread; elsewhere nothing."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
+def describe(threads: int) -> str:
+    """The device in words."""
+    return f"CPU, {threads} thread{'s' if threads != 1 else ''}"
+
+
+def resident_bytes() -> int:
+    """Memory this process holds."""
+    return int(psutil.Process().memory_info().rss)

@@ -1,0 +1,1 @@
+"""Blocks that model files are made of; none of them knows an architecture or a file."""

@@ -1,0 +1,68 @@
+"""Llama, and what is built like it: SmolLM2, Mistral, TinyLlama and many more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from engine.cache.kv import Kv, KvShape
+from engine.layers.attention import Attention, Heads, Span
+from engine.layers.decoder import Decoder
+from engine.layers.mlp import GatedMlp, silu
+from engine.layers.norm import RmsNorm
+from engine.layers.rope import Rope, rope
+from engine.weights.config import Config
+from engine.weights.config import llama as configure
+from engine.weights.tensors import Tensors
+
+__all__ = ["NAMES", "build", "configure"]
+
+NAMES = ("llama",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Normalise, mix with what came before, add; normalise, think, add."""
+
+    attention_norm: RmsNorm
+    attention: Attention
+    mlp_norm: RmsNorm
+    mlp: GatedMlp
+
+    def __call__(self, x: Tensor, span: Span, cache: Kv) -> Tensor:
+        """(n, width) -> (n, width)."""
+        x = x + self.attention(self.attention_norm(x), span, cache)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+def build(config: Config, tensors: Tensors) -> Decoder:
+    """Names on disk -> parts."""
+    embedding = tensors.linear(config.width, token_embd=config.vocab_size)
+    factors = tensors.tensor(config.rope.factors, config.rope.dimensions // 2) if config.rope.factors else None
+    turn = rope(config.head_dim, config.rope, "interleaved", factors)  # converters reorder the rows for this
+    return Decoder(
+        embedding=embedding,
+        blocks=[block(config, tensors.under(f"blk.{layer}"), turn, layer) for layer in range(config.layers)],
+        norm=tensors.norm("output_norm", config.width, config.norm_eps),
+        head=embedding if config.tied else tensors.linear(config.width, output=config.vocab_size),
+        cache=KvShape(config.layers, config.kv_heads, config.head_dim),
+    )
+
+
+def block(config: Config, at: Tensors, turn: Rope, layer: int) -> Block:
+    """Layer `layer` of the diagram."""
+    heads = Heads(config.heads, config.kv_heads, config.head_dim)
+    width, query, shared, ffn = config.width, heads.count * heads.dim, heads.kv * heads.dim, config.ffn_width
+    return Block(
+        at.norm("attn_norm", width, config.norm_eps),
+        Attention(
+            at.linear(width, attn_q=query, attn_k=shared, attn_v=shared),
+            at.linear(query, attn_output=width),
+            heads,
+            turn,
+            layer,
+        ),
+        at.norm("ffn_norm", width, config.norm_eps),
+        GatedMlp(at.linear(width, ffn_gate=ffn, ffn_up=ffn), at.linear(ffn, ffn_down=width), silu),
+    )

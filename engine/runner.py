@@ -1,0 +1,49 @@
+"""One forward pass after another over a model, in chunks that leave room to cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from engine.cache.kv import Kv
+from engine.layers.decoder import Decoder
+
+CHUNK, SMALLEST_CHUNK = 256, 16  # tokens
+CHUNK_OPERATIONS = 12e9  # about a tenth of a second on two cores
+CHUNK_SECONDS = 0.15  # longer than this, and the chunk is halved
+
+
+class Runner:
+    """Runs a model on one thread. `chunk` is how many tokens one pass takes at most."""
+
+    def __init__(self, model: Decoder, context: int, parameters: int) -> None:
+        self.model, self.context = model, context
+        # From the model's size, not from a measurement: the same chunks, so the same rounding, on every start.
+        affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
+        self.chunk = max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+
+    def new_cache(self) -> Kv:
+        """An empty cache for one sequence."""
+        return Kv(self.model.cache, self.context)
+
+    @torch.inference_mode()
+    def forward(self, ids: Sequence[int], cache: Kv, *, rate: bool = True) -> Tensor | None:
+        """Take tokens in (at most a chunk of them); (vocabulary,) logits after the last, if they are to be rated."""
+        started = perf_counter()
+        hidden = self.model.hidden(torch.tensor(ids), cache)
+        logits = self.model.rate(hidden[-1]) if rate else None
+        if len(ids) == self.chunk > SMALLEST_CHUNK and perf_counter() - started > CHUNK_SECONDS:
+            self.chunk //= 2
+        return logits
+
+    @torch.inference_mode()
+    def logits(self, ids: Sequence[int]) -> Tensor:
+        """Logits after every one of the tokens, (n, vocabulary): for measuring, not for talking."""
+        cache, parts = self.new_cache(), []
+        for start in range(0, len(ids), self.chunk):
+            hidden = self.model.hidden(torch.tensor(ids[start : start + self.chunk]), cache)
+            parts.append(self.model.rate(hidden))
+        return torch.cat(parts)
