@@ -82,7 +82,9 @@ def decide(
 ) -> Verdict:
     """deny over ask over allow, whatever is more specific. After untrusted text a stored allow asks again."""
     covering = [rule for rule in rules if rule.covers(action, conversation_id)]
-    verdict = _by_rule(covering, ("deny", "ask")) or _allow(action, covering, read_only=read_only, tainted=tainted)
+    verdict = _by_rule(covering, ("deny", "ask")) or _allow(
+        action, covering, read_only=read_only, tainted=tainted
+    )
     if verdict.effect == "ask" and mode == "locked":
         return Verdict("deny", "default")
     return verdict
