@@ -17,7 +17,7 @@ class SchemaError(Exception):
 
 
 def schema_of(function: Callable[..., Any], skip: int = 1) -> dict[str, Any]:
-    """The schema of a function's parameters, the first `skip` left out. `Annotated[str, "..."]` describes one."""
+    """The schema of a function's parameters after the first `skip`. `Annotated[str, "..."]` describes one."""
     hints = get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     properties = {each.name: _parameter(hints[each.name], each.default) for each in parameters}

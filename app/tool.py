@@ -28,7 +28,7 @@ class Refused(ToolError):
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a call may use. `folder` is the granted one; `private` are our own folders, closed to every tool."""
+    """What a call may use. `folder` is the granted one; `private` are our own, closed to every tool."""
 
     folder: Path | None
     observer: Observer | None
@@ -71,7 +71,7 @@ class Tool:
         return await self._function(context, **validate(self, arguments))
 
     def describe(self, context: ToolContext, arguments: Mapping[str, Any]) -> Action:
-        """The call in the form that is judged, shown, logged and run; raises ToolError, Refused if it never may."""
+        """The call as it is judged, shown, logged and run; raises ToolError, Refused if it never may be."""
         complete = validate(self, arguments)
         said = self._describe(context, **complete)
         return Action(
@@ -123,7 +123,7 @@ def tool(
 
 
 def validate(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, defaults filled in; raises ToolError naming the field and the schema. Nothing is converted."""
+    """The arguments, defaults filled in, nothing converted; raises ToolError naming field and schema."""
     try:
         complete = check(tool.parameters, arguments)
     except SchemaError as error:

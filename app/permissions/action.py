@@ -45,7 +45,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to the person. `why` says where the request comes from; `said` is the model's own word for it."""
+    """A question to the person. `why`: where the request comes from; `said`: the model's own word for it."""
 
     id: str
     action: Action

@@ -1,4 +1,4 @@
-"""The log of every decision: appended before a call runs and after it ended, each line chained to the one before."""
+"""The log of every decision and outcome: lines that are only appended, each chained to the one before."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from app.permissions.files import locked, open_private
 from app.permissions.policy import By
 from app.permissions.visible import visible
 
-# asked: put to the person; allowed: cleared to run; denied: by a person or a rule; refused: by us, whatever the
-# rules say; finished and failed: how a call that was allowed ended
+# asked: put to the person; allowed: cleared to run; denied: by a person or a rule; refused: by us, whatever
+# the rules say; finished and failed: how a call ended
 AuditEvent = Literal["asked", "allowed", "denied", "refused", "finished", "failed"]
 MOST_LETTERS = 20_000  # of one field
 BLOCK = 1 << 16
@@ -76,9 +76,8 @@ class Audit:
             with self._lock:
                 self._append(entry)
         except OSError as error:
-            raise UserError(
-                f"The log {self.path} can't be written ({error.strerror}), so nothing is run."
-            ) from error
+            cause = error.strerror
+            raise UserError(f"The log {self.path} can't be written ({cause}), so nothing is run.") from error
 
     def _append(self, entry: AuditEntry) -> None:
         number = open_private(self.path, os.O_RDWR | os.O_APPEND)
@@ -102,7 +101,7 @@ class Audit:
         return [entry for line in reversed(lines) if (entry := _entry(line)) is not None][:limit]
 
     def verify(self) -> str:
-        """Empty if every line still follows from the one before, else a sentence saying where the chain breaks."""
+        """Empty if every line follows from the one before, else a sentence saying where the chain breaks."""
         if not self.path.exists():
             return ""
         before = b""
@@ -151,7 +150,10 @@ def _entry(line: bytes) -> AuditEntry | None:
     names = {field.name for field in fields(AuditEntry)}
     if values is None or not names <= values.keys():
         return None
-    return AuditEntry(**{name: visible(v) if isinstance(v := values[name], str) else v for name in names})
+    shown: dict[str, Any] = {name: values[name] for name in names}
+    for name, value in shown.items():
+        shown[name] = visible(value) if isinstance(value, str) else value
+    return AuditEntry(**shown)
 
 
 def _last_line(number: int) -> tuple[bytes, bool]:

@@ -127,10 +127,10 @@ class Gate:
         return Decision("ask", action, ask=ask)
 
     async def answered(self, ask: Ask, answer: Answer, conversation_id: str) -> Decision:
-        """The person's answer as a decision (allow or deny); each question takes one. A lasting answer is stored."""
+        """The answer as a decision (allow or deny); a question takes one. A lasting answer is stored."""
         if self._open.pop(ask.id, None) is not ask:
             return Decision("deny", ask.action, EXPIRED)
-        action, effect = ask.action, "allowed" if answer.allow else "denied"
+        action = ask.action
         offer = next((each for each in ask.offers if each.scope is answer.scope), None)
         lasting = offer is not None and offer.scope is not Scope.ONCE
         words = offer.words if offer and lasting else "this call, once"
@@ -147,7 +147,7 @@ class Gate:
         if lasting:
             rule = _rule(action, answer, words, conversation_id)
             await asyncio.to_thread(self._grants.add, rule)
-        if effect == "denied":
+        if not answer.allow:
             return Decision("deny", action, f"The user said no.{' ' + answer.note if answer.note else ''}")
         self._cleared[action, conversation_id] += 1
         return Decision("allow", action)

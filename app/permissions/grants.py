@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
@@ -106,16 +107,13 @@ def _read(data: bytes) -> list[Rule]:
 
 
 def _salvage(data: bytes) -> list[Rule]:
-    """The denies of a damaged file, wherever they can still be read."""
-    text, decoder, found, place = data.decode(errors="replace"), json.JSONDecoder(), [], 0
-    while (place := text.find('{"', place)) >= 0 or (place := text.find("{\n", max(place, 0))) >= 0:
+    """The rules of a damaged file that forbid or ask, wherever they can still be read."""
+    text, decoder, found = data.decode(errors="replace"), json.JSONDecoder(), []
+    for brace in re.finditer("{", text):
         try:
-            value, end = decoder.raw_decode(text, place)
-            rule = _rule(value)
+            rule = _rule(decoder.raw_decode(text, brace.start())[0])
         except (ValueError, KeyError, TypeError, RecursionError):
-            place += 1
             continue
-        place = end
         if rule.effect != "allow":
             found.append(rule)
     return found

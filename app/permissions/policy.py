@@ -53,7 +53,7 @@ class Rule:
     conversation_id: str = ""  # of a rule for one chat
 
     def covers(self, action: Action, conversation_id: str) -> bool:
-        """Whether this rule speaks about the action. A condition that cannot be tested never allows, and denies."""
+        """Whether this rule speaks about the action. An untestable condition never allows, but denies."""
         if self.scope is Scope.CHAT and self.conversation_id != conversation_id:
             return False
         if self.tool != action.tool and (self.tool != "*" or self.effect == "allow"):

@@ -13,11 +13,11 @@ OURS = set("⟨⟩⏎⇥")  # spelt out when they come from outside, so that our
 MOST_SPACES = 8
 MOST_MARKS = 3  # combining marks on one letter; more would run over the lines around
 LEFT_ALONE = re.compile(r"[ -~]*")
-BLANKS = re.compile(r"[ \t\n]{%d,}" % (MOST_SPACES + 1))
+BLANKS = re.compile(rf"[ \t\n]{{{MOST_SPACES + 1},}}")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """The text with controls, bidi marks, zero-width and filler characters as ⟨U+XXXX⟩ and long blanks counted.
+    """The text with controls, bidi marks, zero-width and filler characters as ⟨U+XXXX⟩, long blanks counted.
 
     Line breaks and tabs become glyphs; with `lines` a real line break follows each glyph.
     """
@@ -54,7 +54,7 @@ def _count(run: str) -> str:
 def _letter(letter: str, marks: int) -> str:
     if letter in GLYPHS:
         return GLYPHS[letter]
-    if letter == " " or letter.isascii() and letter.isprintable():
+    if letter.isascii() and letter.isprintable():
         return letter
     if marks > MOST_MARKS or letter in OURS or letter in BLANK or _is_hidden(letter):
         return f"⟨U+{ord(letter):04X}⟩"

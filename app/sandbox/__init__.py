@@ -1,0 +1,1 @@
+"""Running a program with as little reach as the machine allows."""
