@@ -168,6 +168,7 @@ class ModelInfo:
     context_length: int  # tokens the model was trained for
     context: int  # tokens this engine will hold
     device: str  # "CPU, 2 threads"
+    knows_tools: bool = False  # whether its chat template was made for tools
 
 
 @dataclass(frozen=True, slots=True)
