@@ -1,0 +1,1 @@
+"""Between text and tokens: vocabularies, chat templates, tool calls and grammars."""
