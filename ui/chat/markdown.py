@@ -1,0 +1,168 @@
+"""Markdown on screen: text on the page, code in panels with a copy button."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QRect, QRectF, Qt, QTimer
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QToolButton, QWidget
+
+from ui import theme
+from ui.chat.document import MarkdownDocument
+from ui.chat.flow import FlowView, copy_text
+from ui.chat.styling import CODE_HEADER, CODE_PADDING, INDENT, QUOTE_STEP, Area
+from ui.widgets.icons import icon
+
+_COPIED_MS = 1500
+_ROOM = 4  # between a panel's edge and its button
+
+
+class MarkdownView(FlowView):
+    """One message's markdown; it may still be growing."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        self._markdown = MarkdownDocument()
+        self._buttons: list[CopyButton] = []
+        super().__init__(self._markdown, parent)
+        self._markdown.documentLayout().documentSizeChanged.connect(self._place_buttons)
+
+    def set_source(self, source: str) -> None:
+        """Show this, whole."""
+        self._markdown.set_source(source)
+        self._place_buttons()
+
+    def append(self, text: str) -> None:
+        """More of it came."""
+        self._markdown.append(text)
+        self._place_buttons()
+
+    def finish(self) -> None:
+        """It is complete."""
+        self._markdown.finish()
+        self._place_buttons()
+
+    @property
+    def source(self) -> str:
+        """The markdown itself."""
+        return self._markdown.source
+
+    def panels(self) -> list[QRect]:
+        """Where each code panel is."""
+        return [self._rectangle(area) for area in self._code_areas()]
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the theme and the font."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._drawn_for = getattr(self, "_drawn_for", None)
+            look = (theme.is_dark(), theme.pixels(theme.BODY))
+            if self._drawn_for not in (None, look):
+                self._markdown.redraw()
+                self._place_buttons()
+            self._drawn_for = look
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the buttons in their corners."""
+        super().resizeEvent(event)
+        self._place_buttons()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The panels first, then the text on them."""
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for area in self._markdown.areas:
+            box = self._rectangle(area)
+            if box.intersects(event.rect()):
+                _paint(painter, area, box)
+        painter.end()
+        super().paintEvent(event)
+
+    def _code_areas(self) -> list[Area]:
+        return [area for area in self._markdown.areas if area.kind == "code"]
+
+    def _rectangle(self, area: Area) -> QRect:
+        layout, first = self._markdown.documentLayout(), self._markdown.findBlock(area.start)
+        top = layout.blockBoundingRect(first).top()
+        bottom = layout.blockBoundingRect(self._markdown.findBlock(area.end)).bottom()
+        left = first.blockFormat().indent() * INDENT
+        if area.kind == "code":
+            top, bottom = top - CODE_HEADER, bottom + CODE_PADDING
+        return QRect(left, round(top), self.viewport().width() - left, round(bottom - top))
+
+    def _place_buttons(self) -> None:
+        areas = self._code_areas()
+        while len(self._buttons) < len(areas):
+            self._buttons.append(CopyButton(self.viewport()))
+        for button, area in zip(self._buttons, areas, strict=False):
+            box = self._rectangle(area)
+            size = button.sizeHint()
+            button.move(box.right() - size.width() - _ROOM, box.top() + (CODE_HEADER - size.height()) // 2)
+            button.set_text(self._markdown.text_of(area))
+            button.show()
+        for button in self._buttons[len(areas) :]:
+            button.hide()
+
+
+class CopyButton(QToolButton):
+    """Copies one code block, and says so for a moment."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._code = ""
+        self.setProperty("role", "fold")
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName("Copy code")
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._rest)
+        self.clicked.connect(self._copy)
+        self._rest()
+
+    def set_text(self, code: str) -> None:
+        """What to copy."""
+        self._code = code
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and not self._timer.isActive():
+            self._rest()
+
+    def _copy(self) -> None:
+        copy_text(self._code)
+        self.setText("Copied")
+        self.setIcon(icon("check", theme.colours().success))
+        self._fit()
+        self._timer.start(_COPIED_MS)
+
+    def _rest(self) -> None:
+        self.setText("Copy")
+        self.setIcon(icon("copy", theme.colours().muted))
+        self._fit()
+
+    def _fit(self) -> None:
+        right = self.geometry().right()
+        self.resize(self.sizeHint())
+        self.move(right - self.width() + 1, self.y())
+
+
+def _paint(painter: QPainter, area: Area, box: QRect) -> None:
+    now = theme.colours()
+    if area.kind == "code":
+        painter.setPen(QPen(QColor(now.border), 1))
+        painter.setBrush(QColor(now.code))
+        painter.drawRoundedRect(QRectF(box).adjusted(0.5, 0.5, -0.5, -0.5), theme.RADIUS_M, theme.RADIUS_M)
+        painter.setPen(QColor(now.muted))
+        painter.setFont(theme.text_font(theme.TINY))
+        header = QRect(box.left() + CODE_PADDING, box.top(), box.width() // 2, CODE_HEADER)
+        painter.drawText(header, Qt.AlignmentFlag.AlignVCenter, area.detail or "text")
+    elif area.kind == "quote":
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(now.border_strong))
+        for level in range(int(area.detail)):
+            painter.drawRoundedRect(QRectF(box.left() + level * QUOTE_STEP, box.top(), 3, box.height()), 1.5, 1.5)
+    else:
+        painter.setPen(QPen(QColor(now.border_strong), 1))
+        middle = box.center().y() + 0.5
+        painter.drawLine(box.left(), round(middle), box.right(), round(middle))
