@@ -52,6 +52,15 @@ def closed(context: ToolContext) -> tuple[Path, ...]:
     return (*(each.resolve() for each in context.private), *(home.resolve() / each for each in CREDENTIALS))
 
 
+def locate(context: ToolContext, path: str) -> Path:
+    """Where a file inside the folder really is, links followed; raises ToolError and Refused."""
+    number = open_file(context, path)
+    try:
+        return _real(number, granted(context).joinpath(*_parts(granted(context), path)))
+    finally:
+        os.close(number)
+
+
 def open_file(context: ToolContext, path: str) -> int:
     """A descriptor, for reading, of a regular file inside the folder; raises ToolError and Refused."""
     folder = granted(context)
@@ -191,11 +200,19 @@ def _check(context: ToolContext, number: int, named: Path, path: str) -> None:
         raise Refused(f"{path} was not opened: it is {_kind(status.st_mode)}, not a file.")
     if any(os.path.exists(each) and os.stat(each).st_dev == status.st_dev for each in PSEUDO):
         raise Refused(f"{path} was not opened: it is part of the system, not a file.")
-    real = Path(os.readlink(f"/proc/self/fd/{number}")) if sys.platform == "linux" else named
+    real = _real(number, named)
     shut = [os.stat(each) for each in closed(context) if each.exists()]
     for place in (real, *real.parents):
         if place.exists() and any(os.path.samestat(os.stat(place), each) for each in shut):
             raise Refused(f"{path} was not opened: {place} is closed to every tool.")
+
+
+def _real(number: int, named: Path) -> Path:
+    """The path of what is open; without /proc, the name it was opened by."""
+    try:
+        return Path(os.readlink(f"/proc/self/fd/{number}"))
+    except OSError:
+        return Path(os.path.realpath(named))
 
 
 def _kind(mode: int) -> str:
