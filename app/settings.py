@@ -54,8 +54,8 @@ class Option:
 KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 OPTIONS: tuple[Option, ...] = (
-    Option("model.path", "", "The model file (GGUF). Empty: the small model that comes with Sidelight."),
-    Option("model.context", 8_192, "How many tokens of a conversation the model sees.", 512, 262_144),
+    Option("model.path", "", "The model file (GGUF). Empty: the small one that comes with Sidelight."),
+    Option("model.context", 0, "Tokens of a chat the model sees. 0: what it can, at most 8,192.", 0, 262_144),
     Option("model.threads", 0, "Processor threads for the model. 0: as many as there are cores.", 0, 256),
     Option("model.reply", 1_024, "The longest answer, in tokens.", 16, 65_536),
     Option(
@@ -79,9 +79,7 @@ OPTIONS: tuple[Option, ...] = (
         "",
         "The one folder the file tools may use. Empty: a folder of Sidelight's own, ~/Sidelight.",
     ),
-    Option(
-        "screen.monitor", 0, "Which screen is read: 1 is the first. 0: the one with the mouse pointer.", 0, 64
-    ),
+    Option("screen.monitor", 1, "Which screen is read: 1 is the first. 0: all of them.", 0, 64),
     Option(
         "window.theme",
         "system",

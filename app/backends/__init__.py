@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from engine import Event, Memory, ModelInfo, Request
@@ -18,7 +18,7 @@ class Backend(Protocol):
     async def load(self) -> ModelInfo:
         """Load the model; a second call waits for the first, and a later one returns at once."""
 
-    def stream(self, request: Request) -> AsyncIterator[Event]:
+    def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         """Answer `request`; ends with `Done`. Leaving the iteration early cancels within a step."""
 
     async def count(self, texts: Sequence[str]) -> list[int]:

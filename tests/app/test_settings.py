@@ -15,7 +15,7 @@ def path(tmp_path):
 
 def test_defaults_without_a_file(path):
     settings = Settings(path)
-    assert settings.get("model.context") == 8_192
+    assert settings.get("model.context") == 0
     assert not settings.notices
     assert not path.exists()
 
@@ -45,7 +45,7 @@ def test_any_text_comes_back(path, value):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("model.context", 10),
+        ("model.context", -1),
         ("model.context", "8192"),
         ("model.context", True),
         ("model.context", 512.0),
@@ -63,13 +63,13 @@ def test_what_does_not_fit_is_refused(path, name, value):
 
 
 def test_a_bad_value_in_the_file_is_told_kept_and_not_used(path):
-    path.write_text("[model]\ncontext = 3\nthreads = 2\n")
+    path.write_text("[model]\ncontext = -3\nthreads = 2\n")
     settings = Settings(path)
-    assert settings.get("model.context") == 8_192
+    assert settings.get("model.context") == 0
     assert settings.get("model.threads") == 2
     assert len(settings.notices) == 1 and "model.context" in settings.notices[0]
     settings.set("window.theme", "light")
-    assert tomllib.loads(path.read_text())["model"] == {"context": 3, "threads": 2}
+    assert tomllib.loads(path.read_text())["model"] == {"context": -3, "threads": 2}
     settings.set("model.context", 4_096)
     assert tomllib.loads(path.read_text())["model"] == {"context": 4_096, "threads": 2}
 

@@ -1,0 +1,1 @@
+"""A turn: what the model is given, what it asks for, and what comes of it."""
