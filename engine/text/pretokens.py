@@ -31,7 +31,7 @@ DEEPSEEK3 = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{SPACES}"
 )
-EAST_ASIAN = "[一-龥\u0800-一가-\ud7ff]+"
+EAST_ASIAN = r"(?:(?!\s)[一-龥\x{0800}-一가-\x{d7ff}])+"
 DIGIT = r"\p{N}"
 
 
@@ -66,5 +66,5 @@ PRETOKENS: dict[str, Pretokens] = {
     "tekken": Pretokens((TEKKEN,), whole_words=True, add_bos=True),
     "gpt-4o": Pretokens((GPT4O,)), "llama4": Pretokens((GPT4O,)),
     "deepseek-coder": Pretokens(("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN, DIGIT)),
-    "deepseek-v3": Pretokens((r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", DEEPSEEK3)),
+    "deepseek-v3": Pretokens((r"\p{N}{1,3}", r"[一-龥\x{3040}-ゟ゠-ヿ]+", DEEPSEEK3)),
 }  # fmt: skip
