@@ -12,12 +12,15 @@ from engine.cache.kv import Kv
 from engine.layers.decoder import Decoder
 
 CHUNK, SMALLEST_CHUNK = 256, 16  # tokens
-CHUNK_OPERATIONS = 12e9  # about a tenth of a second on two cores
+CHUNK_OPERATIONS = 15e9  # about a tenth of a second on two cores
 CHUNK_SECONDS = 0.15  # longer than this, and the chunk is halved
 
 
 class Runner:
-    """Runs a model on one thread. `chunk` is how many tokens one pass takes at most."""
+    """Runs a model on one thread. `chunk` is how many tokens one pass takes at most.
+
+    `parameters` are the weights that every token passes.
+    """
 
     def __init__(self, model: Decoder, context: int, parameters: int) -> None:
         self.model, self.context = model, context

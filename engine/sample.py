@@ -14,7 +14,9 @@ from torch import Tensor
 from engine.api import EngineError, Sampling
 
 PENALISED = 64  # the latest tokens, of prompt and reply together, that the repetition penalty looks at
-_FIRST_LOOK = 256  # candidates top-p sorts first; nearly always enough, and 50 times quicker than sorting them all
+_FIRST_LOOK = (
+    256  # candidates top-p sorts first; nearly always enough, and 50 times quicker than sorting them all
+)
 
 
 def generator(seed: int | None) -> torch.Generator:

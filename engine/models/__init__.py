@@ -43,8 +43,11 @@ def architectures() -> Mapping[str, Architecture]:
     return MappingProxyType(found)
 
 
-def load(file: GgufFile, threads: int) -> tuple[Config, Decoder]:
-    """Build the model that a file holds. `BadModel` names what we can't run, what is missing and what doesn't fit."""
+def load(file: GgufFile, threads: int) -> tuple[Config, Decoder, int]:
+    """Build the model that a file holds; also how many bytes its weights take.
+
+    `BadModel` names what we can't run, what is missing and what doesn't fit.
+    """
     name = file.text("general.architecture")
     known = architectures()
     if name not in known:
@@ -56,4 +59,4 @@ def load(file: GgufFile, threads: int) -> tuple[Config, Decoder]:
     tensors = Tensors(file, threads)
     model = known[name].build(config, tensors)
     tensors.finish()
-    return config, model
+    return config, model, tensors.bytes

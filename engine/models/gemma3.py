@@ -41,7 +41,9 @@ class Block:
 def build(config: Config, tensors: Tensors) -> Decoder:
     """Names on disk -> parts. Norm weights are stored with their one added, so they are plain norms here."""
     embedding = tensors.linear(config.width, token_embd=config.vocab_size)
-    factors = tensors.tensor(config.rope.factors, config.rope.dimensions // 2) if config.rope.factors else None
+    factors = (
+        tensors.tensor(config.rope.factors, config.rope.dimensions // 2) if config.rope.factors else None
+    )
     far = rope(config.head_dim, config.rope, "halves", factors)
     near = rope(config.head_dim, config.local_rope, "halves") if config.local_rope else far
     turns = [near if local else far for local in config.local]

@@ -39,7 +39,9 @@ class Block:
 def build(config: Config, tensors: Tensors) -> Decoder:
     """Names on disk -> parts."""
     embedding = tensors.linear(config.width, token_embd=config.vocab_size)
-    factors = tensors.tensor(config.rope.factors, config.rope.dimensions // 2) if config.rope.factors else None
+    factors = (
+        tensors.tensor(config.rope.factors, config.rope.dimensions // 2) if config.rope.factors else None
+    )
     turn = rope(config.head_dim, config.rope, "interleaved", factors)  # converters reorder the rows for this
     return Decoder(
         embedding=embedding,

@@ -24,10 +24,15 @@ class Tensors:
     """Tensors under a prefix ("blk.0."). Missing or of another shape than expected: `BadModel`, by name."""
 
     def __init__(
-        self, file: GgufFile, threads: int = 1, prefix: str = "", used: set[str] | None = None
+        self, file: GgufFile, threads: int = 1, prefix: str = "", used: dict[str, int] | None = None
     ) -> None:
         self._file, self._threads, self._prefix = file, threads, prefix
-        self._used: set[str] = set() if used is None else used
+        self._used: dict[str, int] = {} if used is None else used  # name -> bytes in memory
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in memory of all that was asked for, under whatever prefix."""
+        return sum(self._used.values())
 
     def under(self, name: str) -> Tensors:
         """Those whose names begin with `name` and a dot."""
@@ -77,7 +82,7 @@ class Tensors:
         if found != tuple(out.shape):
             raise self._wrong(full, found, tuple(out.shape))
         dequantise(self._file, full, out.numpy(), self._threads)
-        self._used.add(full)
+        self._used[full] = out.nbytes
 
     def _wrong(self, name: str, found: tuple[int, ...], expected: tuple[int, ...]) -> BadModel:
         texts = (" x ".join(f"{size:,}" for size in shape) for shape in (found, expected))
