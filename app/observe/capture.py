@@ -24,7 +24,7 @@ BLACK = "The screen came out black. It may be locked, or the system keeps it fro
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A picture of a monitor; `left` and `top`: its place on the desktop, `scale`: pixels per screen pixel."""
+    """A picture of a monitor. `left`, `top`: its place on the desktop; `scale`: pixels per screen pixel."""
 
     image: Image.Image = field(compare=False)
     monitor: str  # "Screen 1, 1920x1080"

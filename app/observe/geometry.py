@@ -61,7 +61,7 @@ def _middle(boxes: Sequence[Rectangle], row: list[int]) -> float:
 
 
 def _columns(boxes: Sequence[Rectangle], chosen: list[int]) -> tuple[list[int], list[int]] | None:
-    """Left and right of the widest empty strip from top to bottom, if it parts columns, not a table's cells."""
+    """Left and right of the widest empty strip from top to bottom, if it parts columns, not table cells."""
     height = median(boxes[i][3] for i in chosen)
     gap, place = _widest_gap([(boxes[i][0], boxes[i][0] + boxes[i][2]) for i in chosen])
     if gap < WIDE_GAP * height:

@@ -16,7 +16,7 @@ DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, 
 
 
 def open_image(path: Path) -> Image.Image:
-    """The picture in RGB; of a moving one, the first. Raises UserError, for a huge one before it is decoded."""
+    """The picture in RGB; of a moving one, the first. Raises UserError, if huge before it is decoded."""
     if not path.exists():
         raise UserError(f"There is no file {path}.")
     if not path.is_file():

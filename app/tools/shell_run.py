@@ -72,7 +72,7 @@ def describe(context: ToolContext, argv: list[str], timeout: int) -> Description
 
 
 def offers(action: Action) -> tuple[Offer, ...]:
-    """A grant covers this exact command in this folder; what could be anything, or is final, is asked anew."""
+    """A grant covers this exact command in this folder; what could be anything, or is final, asks anew."""
     subject: Mapping[str, Any] = json.loads(action.subject)
     once = Offer(Scope.ONCE, "this command, once")
     if len(action.detail) > SHOWABLE or is_runner(subject["argv"]) or is_final(subject["argv"]):
