@@ -181,7 +181,8 @@ class MarkdownDocument(QTextDocument):
         cursor.insertText(lines[shown - 1][cursor.positionInBlock() :], code_char_format())
         for index in range(shown, len(lines)):
             cursor.setBlockFormat(code_block_format(first=index == 1, last=False))
-            cursor.insertBlock(code_block_format(first=False, last=index == len(lines) - 1), code_char_format())
+            form = code_block_format(first=False, last=index == len(lines) - 1)
+            cursor.insertBlock(form, code_char_format())
             cursor.insertText(lines[index], code_char_format())
         cursor.endEditBlock()
         area = self._tail_areas[0]

@@ -23,7 +23,8 @@ from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QTextEdi
 from ui import theme
 from ui.chat.styling import LINK_SCHEMES
 
-_MOVES = (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down)
+_Key = Qt.Key
+_MOVES = (_Key.Key_PageUp, _Key.Key_PageDown, _Key.Key_Home, _Key.Key_End, _Key.Key_Up, _Key.Key_Down)
 
 
 class FlowView(QTextBrowser):
@@ -43,6 +44,7 @@ class FlowView(QTextBrowser):
         # A fixed width keeps Qt from laying everything out again whenever the height changes.
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setCursorWidth(0)  # a caret in what can't be edited only confuses
         self.setOpenLinks(False)
         self.anchorClicked.connect(self._ask)
         flags = Qt.TextInteractionFlag

@@ -38,7 +38,7 @@ Span = tuple[int, int, str]  # first column, length, name of a colour
 def spans(code: str, language: str) -> Iterator[list[Span]]:
     """What to colour in each line; nothing at all for a language nobody knows."""
     try:
-        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)  # type: ignore[no-untyped-call]
     except ClassNotFound:
         return
     line: list[Span] = []
@@ -74,7 +74,8 @@ class Highlighter(QObject):
     def add(self, first_position: int, code: str, language: str) -> None:
         """Colour the lines from the block at this position on; it must not move any more."""
         if language and len(code) <= _LONGEST:
-            self._waiting.append((self._document.findBlock(first_position).blockNumber(), spans(code, language)))
+            first = self._document.findBlock(first_position).blockNumber()
+            self._waiting.append((first, spans(code, language)))
             self._timer.start()
 
     def clear(self) -> None:
@@ -106,5 +107,5 @@ def _range(start: int, length: int, name: str) -> QTextLayout.FormatRange:
     form = QTextCharFormat()
     form.setForeground(QColor(getattr(theme.colours(), name)))
     result = QTextLayout.FormatRange()
-    result.start, result.length, result.format = start, length, form  # type: ignore[misc,assignment,method-assign]
+    result.start, result.length, result.format = start, length, form
     return result

@@ -40,8 +40,7 @@ class MarkdownView(FlowView):
         self._markdown.finish()
         self._place_buttons()
 
-    @property
-    def source(self) -> str:
+    def markdown(self) -> str:
         """The markdown itself."""
         return self._markdown.source
 
@@ -94,7 +93,9 @@ class MarkdownView(FlowView):
             self._buttons.append(CopyButton(self.viewport()))
         for button, area in zip(self._buttons, areas, strict=False):
             box = self._rectangle(area)
+            button.ensurePolished()
             size = button.sizeHint()
+            button.resize(size)
             button.move(box.right() - size.width() - _ROOM, box.top() + (CODE_HEADER - size.height()) // 2)
             button.set_text(self._markdown.text_of(area))
             button.show()
@@ -161,8 +162,7 @@ def _paint(painter: QPainter, area: Area, box: QRect) -> None:
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(now.border_strong))
         for level in range(int(area.detail)):
-            painter.drawRoundedRect(QRectF(box.left() + level * QUOTE_STEP, box.top(), 3, box.height()), 1.5, 1.5)
+            bar = QRectF(box.left() + level * QUOTE_STEP, box.top(), 3, box.height())
+            painter.drawRoundedRect(bar, 1.5, 1.5)
     else:
-        painter.setPen(QPen(QColor(now.border_strong), 1))
-        middle = box.center().y() + 0.5
-        painter.drawLine(box.left(), round(middle), box.right(), round(middle))
+        painter.fillRect(box.left(), box.center().y(), box.width(), 1, QColor(now.border_strong))

@@ -19,7 +19,6 @@ from PySide6.QtGui import (
     QTextFragment,
     QTextFrameFormat,
     QTextImageFormat,
-    QTextLength,
     QTextTable,
 )
 
@@ -35,10 +34,12 @@ QUOTE_STEP = 16
 _HEADINGS = {1: 22, 2: 19, 3: 17, 4: 15, 5: 15, 6: 15}
 _LINE_PERCENT = 140
 _CODE_LINE_PERCENT = 130
+_TABLE_LINE_PERCENT = 110
 _PROPORTIONAL = QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
 _FIXED = QTextBlockFormat.LineHeightTypes.FixedHeight.value
 _DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 _Property = QTextFormat.Property
+_RULE = _Property.UserProperty.value + 1  # ours in place of Qt's own rule, which can't be coloured
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,15 @@ def is_code(block: QTextBlock) -> bool:
 
 
 def _is_rule(block: QTextBlock) -> bool:
-    return block.blockFormat().hasProperty(_Property.BlockTrailingHorizontalRulerWidth)
+    form = block.blockFormat()
+    return form.hasProperty(_Property.BlockTrailingHorizontalRulerWidth) or form.boolProperty(_RULE)
 
 
 def _style_block(block: QTextBlock) -> None:
     before = block.blockFormat()
     if is_code(block):
-        after = code_block_format(first=not _same_code(block.previous(), block), last=not _same_code(block.next(), block))
+        first, last = not _same_code(block.previous(), block), not _same_code(block.next(), block)
+        after = code_block_format(first=first, last=last)
         after.setProperty(_Property.BlockCodeLanguage, before.property(_Property.BlockCodeLanguage))
         after.setIndent(before.indent())
     else:
@@ -120,14 +123,15 @@ def _style_block(block: QTextBlock) -> None:
 def _set_spacing(block: QTextBlock, form: QTextBlockFormat) -> None:
     level, in_table = form.headingLevel(), QTextCursor(block).currentTable() is not None
     quote = _quote_level(block)
-    form.clearProperty(_Property.BlockTrailingHorizontalRulerWidth)
     if _is_rule(block):
-        form.setProperty(_Property.BlockTrailingHorizontalRulerWidth, QTextLength(QTextLength.Type.FixedLength, 0))
+        form.setProperty(_RULE, True)
+        form.clearProperty(_Property.BlockTrailingHorizontalRulerWidth)
     form.setLeftMargin(QUOTE_STEP * quote)
     form.setRightMargin(0)
     form.setLineHeight(_LINE_PERCENT, _PROPORTIONAL)
     if in_table:
         top = bottom = 0
+        form.setLineHeight(_TABLE_LINE_PERCENT, _PROPORTIONAL)
     elif level:
         top, bottom = (20 if level < 3 else 16), 6
     elif block.textList() is not None:
@@ -148,9 +152,9 @@ def _style_fragments(block: QTextBlock) -> None:
     while not iterator.atEnd():
         fragment: QTextFragment = iterator.fragment()
         pieces.append((fragment.position(), fragment.length(), fragment.charFormat()))
-        iterator += 1  # type: ignore[misc,assignment,operator]
+        iterator += 1
     cursor = QTextCursor(block)
-    for start, length, form in reversed(pieces):  # from the end: an image becomes words, and moves what follows
+    for start, length, form in reversed(pieces):  # an image becomes words, and moves what follows it
         cursor.setPosition(start)
         cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
         if form.isImageFormat():
