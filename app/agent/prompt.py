@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from app.history import Block, Entry, ScreenBlock, TextBlock, ToolBlock
 from engine import Message, ToolCall
 
-# Short, since small models take each sentence as a subject; without a date, so that every chat begins the same.
+# Short, since small models take each sentence as a subject; no date, so that every chat begins the same.
 INSTRUCTIONS = (
     "You are Sidelight, a helpful assistant on the user's own computer. Answer clearly and briefly."
 )

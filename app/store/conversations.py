@@ -7,7 +7,7 @@ import sqlite3
 import time
 import uuid
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app.history import Block, Conversation, Entry, State, TextBlock
 from app.store import owner
@@ -25,6 +25,15 @@ ENTRIES = (
 ADD_ENTRY = """INSERT INTO entries (id, conversation_id, position, role, state, created, owner, blocks)
     VALUES (?, ?, (SELECT COALESCE(MAX(position), 0) + 1 FROM entries WHERE conversation_id = ?),
             ?, ?, ?, ?, ?)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn's two entries, and when they are on disk."""
+
+    question_id: str
+    answer_id: str
+    written: Future[None]
 
 
 class Conversations:
@@ -100,13 +109,13 @@ class Conversations:
         """Bring a deleted one back."""
         return self._update("UPDATE conversations SET deleted = NULL WHERE id = ?", id)
 
-    def begin(self, conversation_id: str, question: str) -> Future[tuple[str, str]]:
-        """Store a question and an empty answer that is being written; gives their ids."""
+    def begin(self, conversation_id: str, question: str) -> Begun:
+        """Store a question and an empty answer that is being written."""
         question_id, answer_id = uuid.uuid4().hex, uuid.uuid4().hex
         self._streaming.add(answer_id)
         blocks = dump_all([TextBlock(question)])
 
-        def work(connection: sqlite3.Connection) -> tuple[str, str]:
+        def work(connection: sqlite3.Connection) -> None:
             now = time.time()
             at = (conversation_id, conversation_id)
             connection.execute(ADD_ENTRY, (question_id, *at, "user", "complete", now, "", blocks))
@@ -116,9 +125,8 @@ class Conversations:
                 "UPDATE conversations SET title = ? WHERE id = ? AND title = ''",
                 (title_of(question), conversation_id),
             )
-            return question_id, answer_id
 
-        return self._database.write(work)
+        return Begun(question_id, answer_id, self._database.write(work))
 
     def append(self, entry_id: str, block: Block) -> Future[None]:
         """Add to an entry: a piece of text joins the text before it, a tool's result its call."""

@@ -72,6 +72,8 @@ class Database:
             self._reads.close()
 
     def _carry_out(self, connection: sqlite3.Connection, work: Work[T], future: Future[T]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return  # who asked for it gave it up before it began
         try:
             connection.execute("BEGIN IMMEDIATE")
             result = work(connection)

@@ -33,7 +33,9 @@ def store(database):
 
 def ask(store, text="Hello there", chat=None):
     chat = chat or store.create().result().id
-    return chat, *store.begin(chat, text).result()
+    begun = store.begin(chat, text)
+    begun.written.result()
+    return chat, begun.question_id, begun.answer_id
 
 
 def test_a_turn_is_stored_as_it_grows(store, database):
@@ -105,7 +107,7 @@ def test_titles(question, title):
 
 def test_a_question_for_a_chat_that_is_gone_is_refused(store):
     with pytest.raises(Exception, match="FOREIGN KEY"):
-        store.begin("nowhere", "Hello").result()
+        store.begin("nowhere", "Hello").written.result()
 
 
 PIECES = some.lists(
@@ -223,7 +225,9 @@ from app.store.conversations import Conversations
 from app.store.database import Database
 store = Conversations(Database(Path(sys.argv[1])))
 chat = store.create().result().id
-_, answer = store.begin(chat, "Count").result()
+begun = store.begin(chat, "Count")
+begun.written.result()
+answer = begun.answer_id
 for number in range(1_000_000):
     store.append(answer, TextBlock(f"{number} ")).result()
     sys.stdout.write(f"{number} ")

@@ -54,6 +54,18 @@ def test_a_failed_write_leaves_nothing_behind_and_the_next_one_works(path):
     database.close()
 
 
+def test_a_write_that_was_given_up_is_not_done_and_harms_nothing(path):
+    database = Database(path)
+    go = threading.Event()
+    database.write(lambda connection: go.wait(10))
+    given_up = database.write(add("a"))
+    assert given_up.cancel()
+    go.set()
+    assert database.write(add("b")).result() == 1
+    assert rows(database) == [("b",)]
+    database.close()
+
+
 def test_closing_finishes_what_was_asked_for(path):
     database = Database(path)
     writes = [database.write(add(str(number))) for number in range(300)]

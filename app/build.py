@@ -1,0 +1,114 @@
+"""Makes every service once, in order, and closes them in reverse."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app import log, tools
+from app.agent.loop import Agent
+from app.agent.turn import Choices, Offer, Parts
+from app.backends import Backend
+from app.backends.local import LocalBackend
+from app.errors import UserError
+from app.library.found import default_model
+from app.observe import Observer, Reader
+from app.paths import Paths, find
+from app.permissions.audit import Audit
+from app.permissions.gate import Gate
+from app.permissions.grants import Grants
+from app.session import Assistant
+from app.settings import Settings
+from app.store.conversations import Conversations
+from app.store.database import Database
+from engine import Sampling
+
+OFFERS: dict[str, Offer] = {"auto": "auto", "always": "always", "never": "never"}
+
+
+@dataclass
+class Services:
+    """Everything a window or a command line needs. `notices` are sentences to show once at the start."""
+
+    settings: Settings
+    assistant: Assistant
+    observer: Observer
+    grants: Grants
+    audit: Audit
+    paths: Paths
+    reader: Reader
+    database: Database
+    log: logging.Handler | None
+    notices: list[str] = field(default_factory=list)
+
+    async def close(self) -> None:
+        """Stop what runs, save, and give everything back."""
+        await self.assistant.close()
+        await self.assistant.backend.close()
+        await self.reader.close()
+        await self.observer.close()
+        self.database.close()
+        log.stop(self.log)
+
+
+def build(
+    paths: Paths | None = None, *, backend: Backend | None = None, model: Path | None = None
+) -> Services:
+    """All services, quickly: the model is loaded when it is first needed. Raises UserError."""
+    places = paths or find()
+    handler = log.start(places.log)
+    try:
+        return _build(places, handler, backend, model)
+    except UserError:
+        log.stop(handler)
+        raise
+
+
+def _build(
+    places: Paths, handler: logging.Handler | None, backend: Backend | None, model: Path | None
+) -> Services:
+    settings = Settings(places.settings)
+    database = Database(places.database)
+    store = Conversations(database)
+    grants, audit = Grants(places.grants), Audit(places.audit)
+    observer, reader = Observer(settings.whole("screen.monitor") or None), Reader()
+    host = backend or local(settings, model)
+    found = tools.find()
+    agent = Agent(host, Gate(found, grants, audit), found)
+    assistant = Assistant(Parts(host, store, agent, observer, reader), chooser(settings, places))
+    notices = [*settings.notices, *database.notices, *([grants.notice] if grants.notice else [])]
+    return Services(settings, assistant, observer, grants, audit, places, reader, database, handler, notices)
+
+
+def local(settings: Settings, model: Path | None) -> LocalBackend:
+    """The engine, with the person's model, or `model`."""
+    return LocalBackend(
+        lambda: model or default_model(settings.text("model.path")),
+        context=settings.whole("model.context"),
+        threads=settings.whole("model.threads"),
+    )
+
+
+def chooser(settings: Settings, places: Paths) -> Callable[[], Choices]:
+    """What a turn takes from the settings, read anew for each."""
+
+    def choose() -> Choices:
+        folder = settings.text("folder")
+        return Choices(
+            instructions=settings.text("model.instructions"),
+            sampling=Sampling(
+                temperature=settings.number("sampling.temperature"),
+                top_k=settings.whole("sampling.top_k"),
+                top_p=settings.number("sampling.top_p"),
+                min_p=settings.number("sampling.min_p"),
+                repetition_penalty=settings.number("sampling.repetition_penalty"),
+            ),
+            reply=settings.whole("model.reply"),
+            offer=OFFERS[settings.text("tools.offer")],
+            folder=Path(folder).expanduser() if folder else places.folder,
+            private=(places.config, places.data, places.state, places.cache),
+        )
+
+    return choose
