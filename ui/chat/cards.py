@@ -44,6 +44,7 @@ class Verbatim(QPlainTextEdit):
 
     def __init__(self, text: str, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._lines = 0.0
         self.setReadOnly(True)
         self.setProperty("role", "verbatim")
         self.setAccessibleName(name)
@@ -56,14 +57,24 @@ class Verbatim(QPlainTextEdit):
 
     def sizeHint(self) -> QSize:
         """As tall as the text, within reason."""
-        lines = min(self.document().size().height(), _TALLEST)  # the plain layout counts lines
-        height = round(lines * self.fontMetrics().lineSpacing()) + 2 * theme.SPACE_S + 2
+        lines = self.document().size().height()  # the plain layout counts lines, not pixels
+        height = round(lines * self.fontMetrics().lineSpacing()) + 2 * theme.SPACE_S + 4
         return QSize(super().sizeHint().width(), min(height, _TALLEST))
+
+    def minimumSizeHint(self) -> QSize:
+        """One line is enough."""
+        return QSize(40, self.sizeHint().height())
 
     def resizeEvent(self, event: Any) -> None:
         """Another width wraps into another height."""
         super().resizeEvent(event)
-        self.updateGeometry()
+        policy, lines = Qt.ScrollBarPolicy, self.document().size().height()
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if self.sizeHint().height() == _TALLEST else policy.ScrollBarAlwaysOff
+        )
+        if lines != self._lines:
+            self._lines = lines
+            self.updateGeometry()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Scroll inside while there is something to scroll, then let the column do it."""

@@ -75,7 +75,7 @@ class Column(QWidget):
                 return index, y - top
         return max(0, len(self.slots) - 1), 0
 
-    def arrange(self, width: int, height: int, anchor: tuple[int, int] | None) -> int:
+    def arrange(self, width: int, height: int, anchor: tuple[int, int] | None, middle: int) -> int:
         """Make and place what is near the visible part; returns where to scroll. No anchor: the end."""
         if not self.slots:
             self.resize(width, height)
@@ -91,7 +91,7 @@ class Column(QWidget):
             )
         self._measure()
         self._take_down_far(near)
-        left, total = (width - inner) // 2, self.total()
+        left, total = max(0, middle - inner // 2), self.total()
         self.resize(width, max(total, height))
         for at in near:
             slot = self.slots[at]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from ui import theme
 from ui.chat.field import LARGE_PASTE, Field
@@ -195,7 +195,7 @@ class Composer(QFrame):
         QWidget.setTabOrder(self.look, self.send)
 
 
-class LookButton(QToolButton):
+class LookButton(QPushButton):
     """Whether the screen is read for the next question."""
 
     def __init__(self, parent: QWidget) -> None:
@@ -203,7 +203,6 @@ class LookButton(QToolButton):
         self.setProperty("role", "chip")
         self.setText("Look at my screen")
         self.setCheckable(True)
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.setIconSize(QSize(16, 16))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QImage,
     QKeyEvent,
     QKeySequence,
+    QTextBlockFormat,
     QTextCursor,
     QTextDocument,
     QTextOption,
@@ -23,6 +24,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QTextBrowser, QTextEdi
 from ui import theme
 from ui.chat.styling import LINK_SCHEMES
 
+_LINE_PERCENT = 130
 _Key = Qt.Key
 _MOVES = (_Key.Key_PageUp, _Key.Key_PageDown, _Key.Key_Home, _Key.Key_End, _Key.Key_Up, _Key.Key_Down)
 
@@ -143,6 +145,10 @@ class PlainText(FlowView):
         self.heightForWidth(limit)
         return min(limit, ceil(self.document().idealWidth()) + 1)
 
+    def slack(self) -> int:
+        """Pixels under the last line that belong to the distance between lines."""
+        return round(self.fontMetrics().height() * (_LINE_PERCENT - 100) / 100)
+
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme."""
         super().changeEvent(event)
@@ -156,7 +162,7 @@ class PlainText(FlowView):
         cursor = QTextCursor(document)
         cursor.select(QTextCursor.SelectionType.Document)
         form = cursor.blockFormat()
-        form.setLineHeight(130, 1)
+        form.setLineHeight(_LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         cursor.setBlockFormat(form)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRect, QRectF, Qt, QTimer
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from ui import theme
 from ui.chat.document import MarkdownDocument
@@ -103,14 +103,14 @@ class MarkdownView(FlowView):
             button.hide()
 
 
-class CopyButton(QToolButton):
+class CopyButton(QPushButton):
     """Copies one code block, and says so for a moment."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._code = ""
         self.setProperty("role", "fold")
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setIconSize(QSize(14, 14))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName("Copy code")

@@ -42,7 +42,8 @@ class CopyMessage(IconButton):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw nothing while the pointer is elsewhere."""
-        if not self.quiet or self.hasFocus() or self.parentWidget().underMouse():
+        around = self.parentWidget()
+        if not self.quiet or self.hasFocus() or (around is not None and around.underMouse()):
             super().paintEvent(event)
 
     def _copy(self) -> None:
@@ -113,7 +114,8 @@ class QuestionView(QWidget):
         inner = self._text.natural_width(limit)
         height = self._text.heightForWidth(inner)
         self._text.setGeometry(theme.SPACE_L, theme.SPACE_M, inner, height)
-        box_width, box_height = inner + 2 * theme.SPACE_L, height + 2 * theme.SPACE_M
+        box_width = inner + 2 * theme.SPACE_L
+        box_height = height + 2 * theme.SPACE_M - self._text.slack()
         if self._more is not None:
             size = self._more.sizeHint()
             self._more.setGeometry(theme.SPACE_S, box_height - theme.SPACE_XS, size.width(), size.height())

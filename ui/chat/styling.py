@@ -173,7 +173,7 @@ def _char_format(form: QTextCharFormat, heading: int) -> QTextCharFormat:
     if form.fontFixedPitch():
         result.setFontFamilies(theme.code_font().families())
         result.setProperty(_Property.FontPixelSize, theme.pixels(size - 1))
-        result.setBackground(QColor(now.code))
+        result.setBackground(QColor(now.bubble))
     if form.isAnchor():
         _style_link(result, form.anchorHref())
     return result

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QWidget
 
 from app import events
 from app.events import Event
-from app.history import Entry, ScreenBlock, TextBlock
+from app.history import Block, Entry, ScreenBlock, TextBlock, ToolBlock
 from ui import theme
 from ui.chat.answer import Answer
 from ui.chat.column import Column, Slot
@@ -119,8 +119,7 @@ class Transcript(QScrollArea):
         assert isinstance(view, AnswerView)
         blocks = self._answer.blocks()
         view.show_blocks(blocks)
-        is_quiet = not blocks or not isinstance(blocks[-1], TextBlock)
-        view.show_progress(self._answer.progress or ("Thinking" if is_quiet else ""))
+        view.show_progress(self._answer.progress or ("Thinking" if _is_quiet(blocks) else ""))
         self._arrange()
         if not self._following:
             self._to_end.say_new()
@@ -160,7 +159,6 @@ class Transcript(QScrollArea):
         view = self._slot.view if self._slot is not None else None
         if not isinstance(view, AnswerView):
             return
-        view.show_progress("")
         view.set_tool_state("waiting")
 
         def answered(_: object) -> None:
@@ -182,7 +180,7 @@ class Transcript(QScrollArea):
         self._relayout.stop()
         bar, port = self.verticalScrollBar(), self.viewport()
         anchor = None if self._following else self._column.anchor(bar.value())
-        target = self._column.arrange(port.width(), port.height(), anchor)
+        target = self._column.arrange(port.width(), port.height(), anchor, self.width() // 2)
         bar.setValue(bar.maximum() if self._following else target)
         self._moving = False
         self._place_button()
@@ -233,6 +231,15 @@ class Transcript(QScrollArea):
         """Lay the messages out for the new width, holding on to what is read."""
         super().resizeEvent(event)
         self._arrange()
+
+
+def _is_quiet(blocks: tuple[Block, ...]) -> bool:
+    """Whether nothing else on screen shows that work goes on."""
+    match blocks[-1] if blocks else None:
+        case TextBlock() | ToolBlock(result=None):
+            return False
+        case _:
+            return True
 
 
 class NewButton(QPushButton):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtWidgets import QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from ui import theme
 from ui.widgets.icons import icon
@@ -17,10 +17,8 @@ class Collapsible(QWidget):
     def __init__(self, title: str, parent: QWidget | None = None, *, opened: bool = False) -> None:
         super().__init__(parent)
         self._content: QWidget | None = None
-        self._header = QToolButton(self)
+        self._header = QPushButton(self)
         self._header.setProperty("role", "fold")
-        self._header.setCheckable(False)
-        self._header.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._header.setIconSize(QSize(14, 14))
         self._header.setCursor(Qt.CursorShape.PointingHandCursor)
         self._header.clicked.connect(self.toggle)
@@ -33,7 +31,7 @@ class Collapsible(QWidget):
         self.set_title(title)
 
     @property
-    def header(self) -> QToolButton:
+    def header(self) -> QPushButton:
         """The button that folds."""
         return self._header
 
