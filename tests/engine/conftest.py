@@ -1,0 +1,16 @@
+"""Fixtures of the engine's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from gguf import GGUFReader
+
+
+@pytest.fixture(scope="session")
+def gguf_py() -> Callable[[Path], GGUFReader]:
+    """Opens a file with gguf-py, which takes seconds for a large vocabulary: once each."""
+    return cache(GGUFReader)
