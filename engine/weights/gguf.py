@@ -186,7 +186,7 @@ def _place(cursor: Cursor, tensors: list[TensorInfo], alignment: int) -> dict[st
             )
         if start + tensor.offset + tensor.size > file_bytes:
             raise cursor.refuse(
-                f"the file ends before the tensor {shown(tensor.name)} does; it is damaged or not fully downloaded"
+                f"the file ends inside the tensor {shown(tensor.name)}; it is damaged or not fully downloaded"
             )
         placed[tensor.name] = replace(tensor, offset=start + tensor.offset)
     _check_apart(cursor, list(placed.values()))
