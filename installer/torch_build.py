@@ -91,15 +91,14 @@ def _mac(facts: Facts, wish: str) -> TorchPlan:
 
 def explain_missing(plan: TorchPlan) -> str:
     """The sentence for when no index has the build."""
-    text = (
-        f"The {plan.choice.upper()} build of PyTorch ({plan.requirement}) was not found for Python "
-        f"{sys.version_info[0]}.{sys.version_info[1]}, neither in pip's configured sources"
-    )
-    text += f" nor at {plan.index}." if plan.index else "."
+    python = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+    text = f"{plan.requirement} was not found for {python} in the sources that pip is set up with"
+    text += f", nor at {plan.index}." if plan.index else "."
+    text += " If the network is down, run this again when it is back."
     if plan.choice == "cpu" and plan.index:
         text += (
-            " If that address cannot be reached from here, add `--torch cuda`: that build comes from the "
-            "ordinary package index and runs without a GPU too, but takes several gigabytes."
+            " If only that address cannot be reached, add --torch cuda: that build comes from the ordinary "
+            "package index and runs without a GPU too, but takes several gigabytes."
         )
     return text
 
