@@ -30,7 +30,17 @@ def wrap(argv: Sequence[str], folder: Path, hidden: Sequence[Path] = ()) -> list
     parts += ["--ro-bind", "/usr", "/usr", *_system(), "--proc", "/proc", "--dev", "/dev"]
     for each in ("/tmp", HOME):
         parts += ["--size", str(SCRATCH), "--tmpfs", each]
-    parts += ["--bind", inside, inside, *_closed(folder, hidden), "--chdir", inside, "--"]
+    parts += [
+        "--bind",
+        inside,
+        inside,
+        *_closed(folder, hidden),
+        "--remount-ro",
+        "/",
+        "--chdir",
+        inside,
+        "--",
+    ]
     return [*parts, *_limits(), *argv]
 
 

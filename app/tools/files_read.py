@@ -47,6 +47,7 @@ def _read(context: ToolContext, path: str) -> str:
     cut = len(data) > MOST_BYTES
     text, note = _decode(data[:MOST_BYTES], path, size, cut=cut)
     if cut:
+        note = f"{note}\n" if note else ""
         note += f"[cut: this is the first {MOST_BYTES:,} of {max(size, len(data)):,} bytes]"
     if not text and not note:
         return f"{path} is empty."
@@ -62,5 +63,5 @@ def _decode(data: bytes, path: str, size: int, *, cut: bool) -> tuple[str, str]:
     text = decoder.decode(data, final=not cut)  # a cut through a character is no fault of the file
     bad = text.count("\ufffd") - data.count("\ufffd".encode())
     if bad > 0 and encoding != "utf-16":
-        return text, f"[{bad:,} bytes were not UTF-8 and are shown as \ufffd] "
+        return text, f"[not all of it is UTF-8: what is not, {bad:,} in all, is shown as \ufffd]"
     return text, ""
