@@ -1,8 +1,10 @@
-"""What a model is, from its file's metadata. What is missing, impossible or not built is refused by name."""
+"""What a model is, from its file's metadata. What is missing, impossible or not built is refused by name.
+
+A reader for each way that architectures state themselves; `engine.models` says which architecture uses which.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine.api import BadModel
@@ -56,15 +58,6 @@ class Config:
     attention_softcap: float | None
     final_softcap: float | None
     tied: bool  # the output matrix is the embedding's
-
-
-def read_config(file: GgufFile) -> Config:
-    """The configuration of a model whose architecture we run."""
-    architecture = file.text("general.architecture")
-    readers: dict[str, Callable[[GgufFile], Config]] = {"llama": llama, "gemma3": gemma3}
-    if architecture not in readers:
-        raise file.refuse(f"it has the architecture {shown(architecture)}, which Sidelight can't run yet")
-    return readers[architecture](file)
 
 
 def llama(file: GgufFile) -> Config:

@@ -12,7 +12,7 @@ import pytest
 
 from engine import BadModel
 from engine.quant import dequantise
-from engine.weights.config import read_config
+from engine.weights.config import llama
 from engine.weights.describe import describe
 from engine.weights.gguf import GgufFile, StringArray
 
@@ -313,7 +313,7 @@ def use(path):
             for name in file.tensors:
                 dequantise(file, name)
             str(describe(file))
-            read_config(file)
+            llama(file)
     except BadModel as error:
         assert str(error).startswith(path.name) and len(str(error)) < 400
         return False
