@@ -1,0 +1,305 @@
+"""The card that asks before the assistant acts. Docked above the composer; it never takes the focus."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QElapsedTimer, QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAction, QKeyEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.events import PermissionAsked
+from app.permissions.action import Answer, Ask, Offer, Risk, Scope
+from app.permissions.visible import visible
+from ui import theme
+from ui.guard import Guard
+from ui.widgets.labels import fill, label, set_role
+
+LONG = 10_000  # characters above which only "once" is offered
+DOUBLE_CLICK_MS = 400
+MOST_LINES = 10
+RISKS = {
+    Risk.LOW: ("Low risk: it only reads inside your folder", "muted"),
+    Risk.MEDIUM: ("Medium risk: it sees your screen, or changes something", "warning"),
+    Risk.HIGH: ("High risk: it may not be possible to undo", "danger"),
+}
+TAINTED = "Asked after reading text from the screen, a file or a program, which may have misled it."
+
+
+class PermissionCard(QFrame):
+    """Shows one question whole, and reports one answer to it."""
+
+    answered = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "permission")
+        self.setAccessibleName("Permission needed")
+        self._ask: Ask | None = None
+        self._menu_shown = QElapsedTimer()
+        self._make_labels()
+        self._make_buttons()
+        self._lay_out()
+        self.guard = Guard(self)
+        self.guard.changed.connect(self._enable)
+        self.detail.verticalScrollBar().valueChanged.connect(self._enable)
+        for widget in (self.detail, self.deny, self.once, self.more, self.note):
+            widget.installEventFilter(self)
+
+    def show_ask(self, ask: Ask, waiting: int) -> None:
+        """Show a question; `waiting` more stand behind it."""
+        self.menu.close()
+        self._ask = ask
+        self._fill(ask)
+        self.show_waiting(waiting)
+        self.note.clear()
+        self._fill_menu(ask)
+        self.guard.upset()
+        self._enable()
+        self.show()
+        QTimer.singleShot(0, self, self._fit)
+        headline = f"Permission needed. {self.headline.text()}"
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, headline))
+
+    def show_waiting(self, waiting: int) -> None:
+        """Say how many questions wait behind this one."""
+        self.count.setText(f"{waiting} more waiting" if waiting else "")
+
+    def _make_labels(self) -> None:
+        self.headline = label("", "heading", wrap=True)
+        self.count = label("", "muted")
+        self.chat = label("", "muted", wrap=True)
+        self.banner = label("", "warning", wrap=True)
+        self.length = label("", "faint")
+        self.facts = label("", "small", wrap=True)
+        self.risk = label("", "muted", wrap=True)
+        self.why = label("", "small", wrap=True)
+        self.said = label("", "faint", wrap=True)
+        self.detail = QPlainTextEdit(readOnly=True)
+        self.detail.setProperty("role", "exact")
+        self.detail.setAccessibleName("Exactly what would be done")
+        self.detail.setFont(theme.code_font())
+        self.detail.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
+        self.detail.setTabChangesFocus(True)
+        self.detail.setUndoRedoEnabled(False)
+
+    def _make_buttons(self) -> None:
+        self.note = QLineEdit(placeholderText="Why not? Optional, told to the assistant")
+        self.note.setAccessibleName("Reason for denying, told to the assistant")
+        self.note.setMaxLength(500)
+        self.note.returnPressed.connect(self._deny)
+        self.deny = QPushButton("Deny", autoDefault=False)
+        self.once = QPushButton("Allow once", autoDefault=False)
+        self.more = QPushButton("Allow…  ▾", autoDefault=False)
+        self.deny.setProperty("role", "primary")
+        self.menu = QMenu(self)
+        self.menu.setAccessibleName("Allow for longer")
+        self.more.setAccessibleName("Allow for longer")
+        for button in (self.once, self.more):
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.deny.clicked.connect(self._deny)
+        self.once.clicked.connect(self._allow_once)
+        self.more.clicked.connect(self._open_menu)
+
+    def _lay_out(self) -> None:
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 14, 18, 14)
+        layout.setSpacing(8)
+        head = QHBoxLayout()
+        head.addWidget(self.headline, 1)
+        head.addWidget(self.count)
+        layout.addLayout(head)
+        for widget in (self.chat, self.banner, self.detail, self.length, self.facts):
+            layout.addWidget(widget)
+        for widget in (self.risk, self.why, self.said):
+            layout.addWidget(widget)
+        foot = QHBoxLayout()
+        foot.setSpacing(8)
+        foot.addWidget(self.deny)
+        foot.addWidget(self.note, 1)
+        foot.addWidget(self.once)
+        foot.addWidget(self.more)
+        layout.addLayout(foot)
+        self.setTabOrder(self.detail, self.deny)
+        self.setTabOrder(self.deny, self.note)
+        self.setTabOrder(self.note, self.once)
+        self.setTabOrder(self.once, self.more)
+
+    def _fill(self, ask: Ask) -> None:
+        action = ask.action
+        text = action.detail
+        self.headline.setText(visible(action.headline))
+        fill(self.chat, f"In the chat “{visible(ask.chat)}”" if ask.chat else "")
+        self.detail.setPlainText(visible(text, lines=True))
+        lines = text.count("\n") + 1
+        fill(
+            self.length, f"{len(text):,} characters, {lines:,} lines" if len(text) > 200 or lines > 1 else ""
+        )
+        long = len(text) > LONG
+        fill(
+            self.banner,
+            "This is very long. Read it to the end, or deny it; it can only be allowed once." if long else "",
+        )
+        fill(self.facts, "   ·   ".join(visible(fact) for fact in action.facts))
+        words, role = RISKS[action.risk]
+        set_role(self.risk, role)
+        fill(self.risk, words)
+        why = visible(ask.why) or (TAINTED if ask.tainted else "")
+        set_role(self.why, "warning" if ask.tainted else "small")
+        fill(self.why, f"⚠  {why}" if ask.tainted else why)
+        fill(self.said, f"The assistant says (not verified): {visible(ask.said)}" if ask.said else "")
+
+    def _fill_menu(self, ask: Ask) -> None:
+        self.menu.clear()
+        for offer in offers(ask):
+            action = QAction(visible(offer.words).replace("&", "&&"), self.menu)
+            action.triggered.connect(
+                lambda _=False, ask_id=ask.id, offer=offer: self._allow_offer(ask_id, offer)
+            )
+            self.menu.addAction(action)
+        self.more.setVisible(bool(self.menu.actions()))
+
+    def _fit(self) -> None:
+        """As tall as its text, up to a few lines; the rest is scrolled."""
+        lines = max(1, min(MOST_LINES, int(self.detail.document().size().height())))
+        margins = 2 * (self.detail.frameWidth() + int(self.detail.document().documentMargin())) + 10
+        self.detail.setFixedHeight(lines * self.detail.fontMetrics().lineSpacing() + margins)
+        QTimer.singleShot(0, self, self._enable)
+
+    def is_read(self) -> bool:
+        """Has the end of the text been in view?"""
+        bar = self.detail.verticalScrollBar()
+        return bar.value() >= bar.maximum()
+
+    def _enable(self) -> None:
+        ready = self.guard.armed and self._ask is not None and self.is_read()
+        self.once.setEnabled(ready)
+        self.more.setEnabled(ready)
+        hint = "" if self.is_read() else "Scroll to the end of the text first"
+        self.once.setToolTip(hint)
+        self.more.setToolTip(hint)
+
+    def _open_menu(self) -> None:
+        self._menu_shown.start()
+        self.menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
+
+    def _allow_offer(self, ask_id: str, offer: Offer) -> None:
+        if self._menu_shown.isValid() and self._menu_shown.elapsed() < DOUBLE_CLICK_MS:
+            return  # the second half of the double click that opened the menu
+        self._finish(Answer(allow=True, scope=offer.scope), ask_id)
+
+    def _allow_once(self) -> None:
+        if self._ask is not None:
+            self._finish(Answer(allow=True), self._ask.id)
+
+    def _deny(self) -> None:
+        if self._ask is not None:
+            self._finish(Answer(allow=False, note=self.note.text().strip()), self._ask.id)
+
+    def _finish(self, answer: Answer, ask_id: str) -> None:
+        """Answer once, and only the question that is shown; a yes only while the guard is armed."""
+        if self._ask is None or self._ask.id != ask_id or (answer.allow and not self._may_allow()):
+            return
+        self._ask = None
+        self._enable()
+        self.answered.emit(answer)
+
+    def _may_allow(self) -> bool:
+        return self.guard.armed and self.is_read() and self.isVisible()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc denies when the card has the focus."""
+        if event.key() == Qt.Key.Key_Escape and self.holds_focus():
+            self._deny()
+        else:
+            super().keyPressEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Coming in from outside by keyboard starts the wait again; Esc in a part denies."""
+        if event.type() == QEvent.Type.ShortcutOverride and is_escape(event):
+            event.accept()  # the window's own Esc stops the answer; here it denies
+        elif event.type() == QEvent.Type.KeyPress and is_escape(event):
+            self._deny()
+            return True
+        elif event.type() == QEvent.Type.Resize and watched is self.detail:
+            QTimer.singleShot(0, self, self._fit)
+        return False
+
+    def holds_focus(self) -> bool:
+        """Is the keyboard on the card?"""
+        focus = self.window().focusWidget()
+        return focus is not None and (focus is self or self.isAncestorOf(focus))
+
+
+class PermissionDrawer(QWidget):
+    """Holds the questions that wait, and shows one at a time."""
+
+    asked = Signal(object)  # a question came to the front
+    emptied = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: list[PermissionAsked] = []
+        self.card = PermissionCard(self)
+        self.card.answered.connect(self._answer)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.card)
+        self.hide()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, event: PermissionAsked) -> None:
+        """Ask; the card goes when the question is answered or its call is gone."""
+        if event.answer.done():
+            return
+        self._waiting.append(event)
+        event.answer.add_done_callback(lambda _: self._drop(event))
+        if len(self._waiting) == 1:
+            self._show_first()
+        else:
+            self.card.show_waiting(len(self._waiting) - 1)
+
+    def _answer(self, answer: Answer) -> None:
+        if self._waiting and not self._waiting[0].answer.done():
+            self._waiting[0].answer.set_result(answer)
+
+    def _drop(self, event: PermissionAsked) -> None:
+        if event not in self._waiting:
+            return
+        first = self._waiting[0] is event
+        self._waiting.remove(event)
+        if not self._waiting:
+            self.hide()
+            self.emptied.emit()
+        elif first:
+            self._show_first()
+        else:
+            self.card.show_waiting(len(self._waiting) - 1)
+
+    def _show_first(self) -> None:
+        self.show()
+        self.card.show_ask(self._waiting[0].ask, len(self._waiting) - 1)
+        self.asked.emit(self._waiting[0].ask)
+
+
+def offers(ask: Ask) -> tuple[Offer, ...]:
+    """The longer scopes on offer; none for what is too long to be read."""
+    if len(ask.action.detail) > LONG:
+        return ()
+    return tuple(offer for offer in ask.offers if offer.scope is not Scope.ONCE)
+
+
+def is_escape(event: QEvent) -> bool:
+    """Is it the Esc key alone?"""
+    return isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape

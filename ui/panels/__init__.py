@@ -1,0 +1,1 @@
+"""The pages of the side panel: one file each, found by walking this folder."""
