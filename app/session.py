@@ -123,7 +123,9 @@ class Assistant:
                 yield event
             self._forget(conversation_id, running)  # whoever sees the end may send again
             yield event
-            await task  # a fault of ours is raised here, after its end was shown
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()  # a fault of ours is raised here, after its end was shown
         finally:
             await running.ended()
             self._forget(conversation_id, running)

@@ -32,11 +32,13 @@ from engine import Called, Done, Message, Prefill, Reasoning, Text, ToolCall, To
 
 MOST_STEPS = 8  # times a turn may come back with calls; then it must answer without
 MOST_SAME = 3  # times the same call may give the same
+MOST_FAILURES = 5  # calls in a row may come to nothing
 SAID = 300  # letters of the model's own words shown beside a question
 
 CUT_OFF = "The answer was cut off in the middle of a request for a tool, so the tool was not run."
 ENOUGH = f"The model used tools {MOST_STEPS} times in one turn; it now has to answer without more."
 LOOP = f"The model was stopped: {MOST_SAME} times it asked for the same ({{tool}}), and got the same."
+FAILING = f"The model was stopped: {MOST_FAILURES} requests for tools in a row came to nothing."
 LEFT_OUT = "This chat is longer than the model can take in: its oldest {count:,} messages were left out."
 RESULTS_LEFT_OUT = "To make room, results of earlier steps of this turn were left out."
 FORGOTTEN = "[Left out to make room.]"
@@ -55,6 +57,7 @@ class Play:
     steps: int = 0
     left_out: int = 0  # messages, as the person was told
     forgotten: int = 0  # results of this turn
+    failures: int = 0  # calls in a row that came to nothing
     seen: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def add(self, *messages: Message) -> None:
@@ -72,6 +75,15 @@ class Play:
                 self.forgotten += 1
                 return True
         return False
+
+    def why_stop(self, call: ToolCall, outcome: Outcome) -> str:
+        """A sentence when the model goes in circles, by what came of this call; else empty."""
+        self.failures = 0 if outcome.ok else self.failures + 1
+        seen = call.name, json.dumps(dict(call.arguments), sort_keys=True), outcome.text
+        self.seen[seen] += 1
+        if self.seen[seen] >= MOST_SAME:
+            return LOOP.format(tool=call.name)
+        return FAILING if self.failures >= MOST_FAILURES else ""
 
     def told(self, left_out: int) -> list[str]:
         """Sentences on what is newly left out."""
@@ -189,8 +201,8 @@ class Agent:
             text += f"\n[Cut here: these are {kept}.]"
         play.add(result_message(call, text, outcome.ok))
         yield ToolFinished(call.id, call.name, text, outcome.ok)
-        if self._is_loop(play, call, decision, outcome):
-            yield TurnEnded("failed", LOOP.format(tool=call.name))
+        if reason := play.why_stop(call, outcome):
+            yield TurnEnded("failed", reason)
 
     async def _judge(self, play: Play, call: ToolCall, said: str) -> Decision:
         offered = [tool.name for tool in play.given.tools]
@@ -216,13 +228,6 @@ class Agent:
                 raise
             given = Answer(False)  # the dialog was closed without a word
         return await self._gate.answered(ask, given, play.context.conversation_id)
-
-    def _is_loop(self, play: Play, call: ToolCall, decision: Decision, outcome: Outcome) -> bool:
-        """Whether this call gave the same again and again. What could not be judged counts by its tool."""
-        arguments = "" if decision.action is None else json.dumps(dict(call.arguments), sort_keys=True)
-        result = "" if decision.action is None else outcome.text
-        play.seen[call.name, arguments, result] += 1
-        return play.seen[call.name, arguments, result] >= MOST_SAME
 
 
 def speed(usage: Usage) -> SpeedMeasured:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -70,13 +70,11 @@ class Turn:
         self._conversation_id, self._begun = conversation_id, begun
         self._is_over = False
         self.inbox: asyncio.Queue[Event] = asyncio.Queue()
+        self.inbox.put_nowait(TurnStarted(conversation_id, begun.question_id, begun.answer_id))
 
     async def run(self, *, look: bool, picture: Frame | None) -> None:
         """Play the turn; whatever happens, the last event is TurnEnded and the entry is closed."""
         ended = TurnEnded("failed", UNEXPECTED)
-        self.inbox.put_nowait(
-            TurnStarted(self._conversation_id, self._begun.question_id, self._begun.answer_id)
-        )
         try:
             async with aclosing(self._events(look, picture)) as stream:
                 async for event in stream:
@@ -121,7 +119,8 @@ class Turn:
     def close(self, task: asyncio.Task[None]) -> None:
         """The end of a task that was cancelled before it could say so itself."""
         if not self._is_over:
-            self._parts.store.finish(self._begun.answer_id, "stopped")
+            with suppress(UserError):
+                self._parts.store.finish(self._begun.answer_id, "stopped").result()
             self._say_end(TurnEnded("stopped"))
 
     async def _events(self, look: bool, picture: Frame | None) -> AsyncGenerator[Event, None]:
