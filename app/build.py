@@ -25,6 +25,7 @@ from app.store.conversations import Conversations
 from app.store.database import Database
 from engine import Sampling
 
+MONITOR = "screen.monitor"
 OFFERS: dict[str, Offer] = {"auto": "auto", "always": "always", "never": "never"}
 
 
@@ -73,7 +74,8 @@ def _build(
     database = Database(places.database)
     store = Conversations(database)
     grants, audit = Grants(places.grants), Audit(places.audit)
-    observer, reader = Observer(settings.whole("screen.monitor") or None), Reader()
+    observer, reader = Observer(settings.whole(MONITOR) or None), Reader()
+    settings.on_change(lambda *_: observer.choose(settings.whole(MONITOR) or None))
     host = backend or local(settings, model)
     found = tools.find()
     agent = Agent(host, Gate(found, grants, audit), found)

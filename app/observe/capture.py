@@ -38,7 +38,7 @@ class Capture:
     """Grabs one monitor (1 is the first, None all together); each thread has its own connection to it."""
 
     def __init__(self, monitor: int | None = 1) -> None:
-        self._monitor = monitor
+        self.monitor = monitor
         self._local = threading.local()
 
     def grab(self, masked: Sequence[Rectangle] = ()) -> Frame:
@@ -63,7 +63,7 @@ class Capture:
             self._local.mss = mss.MSS()
         source = self._local.mss
         monitors = source.monitors  # the first stands for all of them together
-        index = 0 if self._monitor is None else self._monitor
+        index = 0 if self.monitor is None else self.monitor
         if not 0 <= index < len(monitors):
             raise UserError(f"There is no screen {index}; choose one of {len(monitors) - 1} in the settings.")
         place = monitors[index]

@@ -59,6 +59,11 @@ class Observer:
         """Stop watching and forget the newest frame."""
         self._enter("off")
 
+    def choose(self, monitor: int | None) -> None:
+        """Look at another monitor from now on."""
+        if monitor != self._capture.monitor:
+            self._capture.monitor, self._print = monitor, None
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` on the loop's thread whenever the state or the newest frame changed."""
         self._listeners.append(listener)
