@@ -55,31 +55,41 @@ class Services:
 
 
 def build(
-    paths: Paths | None = None, *, backend: Backend | None = None, model: Path | None = None
+    paths: Paths | None = None,
+    *,
+    backend: Backend | None = None,
+    model: Path | None = None,
+    reply: int | None = None,
 ) -> Services:
-    """All services, quickly: the model is loaded when it is first needed. Raises UserError."""
+    """All services, quickly: the model is loaded when it is first needed. Raises UserError.
+
+    `model` and `reply` (the longest answer, in tokens) go before what the settings say.
+    """
     places = paths or find()
     handler = log.start(places.log)
     try:
-        return _build(places, handler, backend, model)
+        settings = Settings(places.settings)
+        choose = chooser(settings, places, reply)
+        return _build(places, handler, settings, choose, backend or local(settings, model))
     except UserError:
         log.stop(handler)
         raise
 
 
 def _build(
-    places: Paths, handler: logging.Handler | None, backend: Backend | None, model: Path | None
+    places: Paths,
+    handler: logging.Handler | None,
+    settings: Settings,
+    choose: Callable[[], Choices],
+    backend: Backend,
 ) -> Services:
-    settings = Settings(places.settings)
     database = Database(places.database)
     store = Conversations(database)
     grants, audit = Grants(places.grants), Audit(places.audit)
-    observer, reader = Observer(settings.whole(MONITOR) or None), Reader()
-    settings.on_change(lambda *_: observer.choose(settings.whole(MONITOR) or None))
-    host = backend or local(settings, model)
+    observer, reader = Observer(settings.whole("screen.monitor") or None), Reader()
     found = tools.find()
-    agent = Agent(host, Gate(found, grants, audit), found)
-    assistant = Assistant(Parts(host, store, agent, observer, reader), chooser(settings, places))
+    agent = Agent(backend, Gate(found, grants, audit), found)
+    assistant = Assistant(Parts(backend, store, agent, observer, reader), choose)
     notices = [*settings.notices, *database.notices, *([grants.notice] if grants.notice else [])]
     return Services(settings, assistant, observer, grants, audit, places, reader, database, handler, notices)
 
@@ -93,7 +103,7 @@ def local(settings: Settings, model: Path | None) -> LocalBackend:
     )
 
 
-def chooser(settings: Settings, places: Paths) -> Callable[[], Choices]:
+def chooser(settings: Settings, places: Paths, reply: int | None = None) -> Callable[[], Choices]:
     """What a turn takes from the settings, read anew for each."""
 
     def choose() -> Choices:
@@ -107,7 +117,7 @@ def chooser(settings: Settings, places: Paths) -> Callable[[], Choices]:
                 min_p=settings.number("sampling.min_p"),
                 repetition_penalty=settings.number("sampling.repetition_penalty"),
             ),
-            reply=settings.whole("model.reply"),
+            reply=reply or settings.whole("model.reply"),
             offer=OFFERS[settings.text("tools.offer")],
             folder=Path(folder).expanduser() if folder else places.folder,
             private=(places.config, places.data, places.state, places.cache),
