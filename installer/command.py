@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Tell our own options from those for the program we start."""
-    own, passed_on = split(arguments)
+    own, passed_on = split(arguments or ["run"])
     options, rest = parser().parse_known_args(own)
     place = Place(ROOT)
     if options.command == "run":

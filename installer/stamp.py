@@ -29,6 +29,8 @@ class Stamp:
             and level.name in note.get("levels", [])
             and torch in (None, note.get("torch"))
             and os.access(self._place.python, os.X_OK)
+            and self._place.model is not None
+            and self._place.model.is_file()
         )
 
     def write(self, level: Level, torch: str) -> None:

