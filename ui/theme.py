@@ -69,7 +69,7 @@ LIGHT = Colours(
     warning="#8a5a00", warning_soft="#faf0da", success="#2c7a4b",
     hover="#ebe8e2", pressed="#e0dcd4", selection="#bfe0db", on_selection="#16302d",
     syntax_keyword="#8b3f8f", syntax_string="#3a7234", syntax_number="#a4561a",
-    syntax_comment="#757067", syntax_name="#2259a8", syntax_type="#1e6f78",
+    syntax_comment="#706b62", syntax_name="#2259a8", syntax_type="#1e6f78",
 )  # fmt: skip
 
 DARK = Colours(
@@ -78,7 +78,7 @@ DARK = Colours(
     accent="#6fc2b8", accent_hover="#86d0c7", on_accent="#0d211f", accent_soft="#22403c",
     danger="#f0897c", danger_hover="#f59d92", on_danger="#2b0d09", danger_soft="#432421",
     warning="#e2b55c", warning_soft="#3d3220", success="#79c795",
-    hover="#32302d", pressed="#3d3a37", selection="#2f5f59", on_selection="#f2f7f6",
+    hover="#32302d", pressed="#3d3a37", selection="#2b5752", on_selection="#f2f7f6",
     syntax_keyword="#d29bd8", syntax_string="#9ccb8f", syntax_number="#e3a878",
     syntax_comment="#8d877d", syntax_name="#8ab4f0", syntax_type="#7fcbd3",
 )  # fmt: skip

@@ -169,6 +169,7 @@ class ScreenChip(LazyFold):
         super().__init__(f"{block.source} · {words} read", parent)
         self.make = lambda: Verbatim(block.text, "Text read from the screen")
         self.header.setProperty("role", "chip")
+        self.align_header(Qt.AlignmentFlag.AlignRight)
 
 
 class ReasoningFold(Collapsible):
@@ -180,6 +181,8 @@ class ReasoningFold(Collapsible):
         self.view.setAccessibleName("Reasoning")
         inner = QWidget(self)
         inner.setProperty("role", "aside")
+        inner.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.view.setProperty("role", "aside")
         row = QHBoxLayout(inner)
         row.setContentsMargins(theme.SPACE_L, 0, 0, 0)
         row.addWidget(self.view)

@@ -201,7 +201,8 @@ class LookButton(QPushButton):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setProperty("role", "chip")
-        self.setText("Look at my screen")
+        self.setText(" Look at my screen")
+        self.setAccessibleName("Look at my screen")
         self.setCheckable(True)
         self.setIconSize(QSize(16, 16))
         self.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -96,7 +96,9 @@ class MarkdownDocument(QTextDocument):
         self.setDefaultTextOption(option)
         self._areas: list[Area] = []
         self._tail_areas: list[Area] = []
+        self._is_blank = True  # nothing is drawn yet
         self._tail_start = -1  # where the tail is drawn; -1: none is
+        self._tail_is_all = False
         self._tail_format = QTextBlockFormat()
         self._code_lines = -1  # lines drawn of an open code block that is the whole tail; -1: it isn't
 
@@ -111,7 +113,7 @@ class MarkdownDocument(QTextDocument):
     def _draw_tail(self) -> None:
         if not self._tail.strip():
             return
-        self._tail_start = self.characterCount() - 1
+        self._tail_start, self._tail_is_all = self.characterCount() - 1, self._is_blank
         self._tail_format = self.lastBlock().blockFormat()
         chunk = chunks.as_chunk(self._tail)
         self._tail_areas = self._insert(chunk)
@@ -121,7 +123,7 @@ class MarkdownDocument(QTextDocument):
     def _remove_tail(self) -> None:
         if self._tail_start < 0:
             return
-        if self._tail_start == 0:
+        if self._tail_is_all:
             self._start_over()
             return
         cursor = QTextCursor(self)
@@ -132,7 +134,7 @@ class MarkdownDocument(QTextDocument):
         self._tail_areas, self._tail_start, self._code_lines = [], -1, -1
 
     def _insert(self, chunk: Chunk, shared: str = "") -> list[Area]:
-        at_start = self.isEmpty()
+        at_start, self._is_blank = self._is_blank, False
         cursor = QTextCursor(self)
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.beginEditBlock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QPushButton, QWidget
@@ -13,6 +15,7 @@ from ui.chat.styling import CODE_HEADER, CODE_PADDING, INDENT, QUOTE_STEP, Area
 from ui.widgets.icons import icon
 
 _COPIED_MS = 1500
+_LOOK_CHANGES = (QEvent.Type.PaletteChange, QEvent.Type.FontChange)
 _ROOM = 4  # between a panel's edge and its button
 
 
@@ -21,24 +24,25 @@ class MarkdownView(FlowView):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         self._markdown = MarkdownDocument()
-        self._buttons: list[CopyButton] = []
+        self._buttons: dict[int, CopyButton] = {}  # by the start of their code
+        self._look = (theme.is_dark(), theme.pixels(theme.BODY))
         super().__init__(self._markdown, parent)
-        self._markdown.documentLayout().documentSizeChanged.connect(self._place_buttons)
+        self._placing = QTimer(self)
+        self._placing.setSingleShot(True)
+        self._placing.timeout.connect(self._place_buttons)
+        self._markdown.documentLayout().documentSizeChanged.connect(self._placing.start)
 
     def set_source(self, source: str) -> None:
         """Show this, whole."""
         self._markdown.set_source(source)
-        self._place_buttons()
 
     def append(self, text: str) -> None:
         """More of it came."""
         self._markdown.append(text)
-        self._place_buttons()
 
     def finish(self) -> None:
         """It is complete."""
         self._markdown.finish()
-        self._place_buttons()
 
     def markdown(self) -> str:
         """The markdown itself."""
@@ -51,18 +55,15 @@ class MarkdownView(FlowView):
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme and the font."""
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
-            self._drawn_for = getattr(self, "_drawn_for", None)
-            look = (theme.is_dark(), theme.pixels(theme.BODY))
-            if self._drawn_for not in (None, look):
-                self._markdown.redraw()
-                self._place_buttons()
-            self._drawn_for = look
+        look = (theme.is_dark(), theme.pixels(theme.BODY))
+        if event.type() in _LOOK_CHANGES and look != self._look:
+            self._look = look
+            self._markdown.redraw()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the buttons in their corners."""
         super().resizeEvent(event)
-        self._place_buttons()
+        self._placing.start()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """The panels first, then the text on them."""
@@ -72,6 +73,8 @@ class MarkdownView(FlowView):
             box = self._rectangle(area)
             if box.intersects(event.rect()):
                 _paint(painter, area, box)
+                if area.kind == "code" and area.start not in self._buttons:
+                    self._placing.start()
         painter.end()
         super().paintEvent(event)
 
@@ -88,27 +91,33 @@ class MarkdownView(FlowView):
         return QRect(left, round(top), self.viewport().width() - left, round(bottom - top))
 
     def _place_buttons(self) -> None:
-        areas = self._code_areas()
-        while len(self._buttons) < len(areas):
-            self._buttons.append(CopyButton(self.viewport()))
-        for button, area in zip(self._buttons, areas, strict=False):
-            box = self._rectangle(area)
-            button.ensurePolished()
-            size = button.sizeHint()
-            button.resize(size)
-            button.move(box.right() - size.width() - _ROOM, box.top() + (CODE_HEADER - size.height()) // 2)
-            button.set_text(self._markdown.text_of(area))
-            button.show()
-        for button in self._buttons[len(areas) :]:
+        """Code in sight gets its button; the rest when it comes into sight."""
+        areas = {area.start: area for area in self._code_areas()}
+        for start in self._buttons.keys() - areas.keys():
+            button = self._buttons.pop(start)
             button.hide()
+            button.deleteLater()
+        seen = self.visibleRegion().boundingRect()
+        for start, area in areas.items():
+            box = self._rectangle(area)
+            if start in self._buttons or box.intersects(seen):
+                self._button(start).place(box)
+
+    def _button(self, start: int) -> CopyButton:
+        if start not in self._buttons:
+            self._buttons[start] = CopyButton(lambda: self._code_at(start), self.viewport())
+        return self._buttons[start]
+
+    def _code_at(self, start: int) -> str:
+        return next((self._markdown.text_of(area) for area in self._code_areas() if area.start == start), "")
 
 
 class CopyButton(QPushButton):
     """Copies one code block, and says so for a moment."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, code: Callable[[], str], parent: QWidget) -> None:
         super().__init__(parent)
-        self._code = ""
+        self._code = code
         self.setProperty("role", "fold")
         self.setIconSize(QSize(14, 14))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -120,9 +129,13 @@ class CopyButton(QPushButton):
         self.clicked.connect(self._copy)
         self._rest()
 
-    def set_text(self, code: str) -> None:
-        """What to copy."""
-        self._code = code
+    def place(self, box: QRect) -> None:
+        """Sit in the top right corner of a panel."""
+        self.ensurePolished()
+        size = self.sizeHint()
+        self.resize(size)
+        self.move(box.right() - size.width() - _ROOM, box.top() + (CODE_HEADER - size.height()) // 2)
+        self.show()
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme."""
@@ -131,14 +144,14 @@ class CopyButton(QPushButton):
             self._rest()
 
     def _copy(self) -> None:
-        copy_text(self._code)
-        self.setText("Copied")
+        copy_text(self._code())
+        self.setText(" Copied")
         self.setIcon(icon("check", theme.colours().success))
         self._fit()
         self._timer.start(_COPIED_MS)
 
     def _rest(self) -> None:
-        self.setText("Copy")
+        self.setText(" Copy")
         self.setIcon(icon("copy", theme.colours().muted))
         self._fit()
 

@@ -164,8 +164,10 @@ class AnswerView(QWidget):
         self._copy = CopyMessage(self._written, self)
         self._ending = QLabel(self)
         self._ending.setProperty("role", "faint")
+        self._foot.setContentsMargins(-theme.SPACE_S, 0, 0, 0)  # the icon, not its button, meets the margin
         self._foot.addWidget(self._copy)
-        self._foot.addWidget(self._ending, 1)
+        self._foot.addWidget(self._ending)
+        self._foot.addStretch(1)
         self._column.addLayout(self._foot)
         self.show_blocks(entry.blocks)
         if entry.state == "streaming":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,7 @@ _TABLE_LINE_PERCENT = 110
 _PROPORTIONAL = QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
 _FIXED = QTextBlockFormat.LineHeightTypes.FixedHeight.value
 _DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+_NAMELESS_IMAGE = re.compile(r"!\[\s*\]\((?=[^`\n]*$)", re.MULTILINE)  # Qt would drop it without a word
 _Property = QTextFormat.Property
 _RULE = _Property.UserProperty.value + 1  # ours in place of Qt's own rule, which can't be coloured
 
@@ -62,7 +64,7 @@ def parse(source: str) -> tuple[QTextDocument, list[Area]]:
     document.setUndoRedoEnabled(False)
     # The leading paragraph keeps the format of the first real block when all of it is inserted elsewhere,
     # and keeps a line of dashes at the very start from being taken for front matter.
-    document.setMarkdown("x\n\n" + source, _DIALECT)
+    document.setMarkdown("x\n\n" + _NAMELESS_IMAGE.sub("![Image](", source), _DIALECT)
     QTextCursor(document).deleteChar()
     _style_tables(document)
     areas: list[Area] = []
@@ -221,7 +223,7 @@ def _style_tables(document: QTextDocument) -> None:
         form.setBottomMargin(8)
         frame.setFormat(form)
         for column in range(frame.columns()):
-            _style_header_cell(frame, column, now.sidebar)
+            _style_header_cell(frame, column, now.bubble)
 
 
 def _style_header_cell(table: QTextTable, column: int, colour: str) -> None:

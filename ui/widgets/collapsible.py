@@ -37,8 +37,13 @@ class Collapsible(QWidget):
 
     def set_title(self, title: str) -> None:
         """Change the header."""
-        self._header.setText(title)
+        self._title = title
+        self._header.setText(f" {title}")  # some air after the arrow
         self._describe()
+
+    def align_header(self, alignment: Qt.AlignmentFlag) -> None:
+        """Put the header to the left or the right."""
+        self._layout.setAlignment(self._header, alignment)
 
     def set_content(self, widget: QWidget) -> None:
         """Put this under the header; the section owns it from now on."""
@@ -73,5 +78,5 @@ class Collapsible(QWidget):
 
     def _describe(self) -> None:
         state = "expanded" if self._open else "collapsed"
-        self._header.setAccessibleName(f"{self._header.text()}, {state}")
+        self._header.setAccessibleName(f"{self._title}, {state}")
         self._header.setIcon(icon("chevron-down" if self._open else "chevron-right", theme.colours().muted))

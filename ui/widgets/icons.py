@@ -37,14 +37,14 @@ def icon_pixmap(name: str, colour: str, size: int = theme.ICON, scale: float = 1
 def icon(name: str, colour: str, *, checked: str | None = None, disabled: str | None = None) -> QIcon:
     """The icon for a button or an action, in its states."""
     result = QIcon()
-    states = [
-        (colour, QIcon.Mode.Normal, QIcon.State.Off),
-        (checked or colour, QIcon.Mode.Normal, QIcon.State.On),
-        (disabled or colour, QIcon.Mode.Disabled, QIcon.State.Off),
-    ]
-    for tint, mode, state in states:
-        for scale in _SCALES:
-            result.addPixmap(icon_pixmap(name, tint, scale=scale), mode, state)
+    states = {
+        (QIcon.Mode.Normal, QIcon.State.Off): colour,
+        (QIcon.Mode.Normal, QIcon.State.On): checked,
+        (QIcon.Mode.Disabled, QIcon.State.Off): disabled,
+    }
+    for (mode, state), tint in states.items():
+        for scale in _SCALES if tint else ():
+            result.addPixmap(icon_pixmap(name, tint or colour, scale=scale), mode, state)
     return result
 
 
