@@ -35,7 +35,7 @@ class ByteLevel:
         self._vocabulary = vocabulary
         pretokens = find_pretokens(file)
         self.add_bos = pretokens.add_bos
-        spoken = vocabulary.spoken
+        spoken = vocabulary.spoken()
         pairs = (merge.split(" ", 1) for merge in file.strings("tokenizer.ggml.merges"))
         merges = [
             (pair[0], pair[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 HEAD = 3  # characters; vocabularies with thousands of markers have only a few dozen beginnings
+MANY = 64  # markers of one beginning that are looked for one by one
 
 
 class Markers:
@@ -18,13 +19,10 @@ class Markers:
 
     def found_in(self, text: str) -> list[str]:
         """The markers that occur in `text`, in the order in which they are cut out."""
-        found = [
-            marker
-            for head, markers in self._heads.items()
-            if head in text
-            for marker in markers
-            if marker in text
-        ]
+        found: set[str] = set()
+        for head, markers in self._heads.items():
+            if head in text:
+                found.update(_find(text, head, markers))
         return sorted(found, key=lambda marker: (-len(marker.encode()), self.ids[marker]))
 
     def split(self, text: str) -> list[str | int]:
@@ -33,6 +31,17 @@ class Markers:
         for marker in self.found_in(text):
             pieces = list(_cut(pieces, marker, self.ids[marker]))
         return pieces
+
+
+def _find(text: str, head: str, markers: list[str]) -> Iterator[str]:
+    if len(markers) <= MANY:
+        yield from (marker for marker in markers if marker in text)
+        return
+    known, lengths = set(markers), {len(marker) for marker in markers}
+    at = text.find(head)
+    while at >= 0:
+        yield from (text[at : at + length] for length in lengths if text[at : at + length] in known)
+        at = text.find(head, at + 1)
 
 
 def _cut(pieces: Iterable[str | int], marker: str, marker_id: int) -> Iterator[str | int]:

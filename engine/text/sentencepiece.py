@@ -26,7 +26,7 @@ class SentencePiece:
         if vocabulary.scores is None:
             raise file.refuse("its vocabulary has no scores")
         self._vocabulary = vocabulary
-        self._ids = vocabulary.spoken
+        self._ids = vocabulary.spoken()
         self._costs: list[float] = (-vocabulary.scores).tolist()
         self._bytes = [self._byte_token(byte) for byte in range(256)]
         self._border = _find_border(list(self._ids))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from engine.api import BadRequest
 from engine.text.bytelevel import ByteLevel
-from engine.text.markers import Markers
+from engine.text.grammar import build_trie
 from engine.text.sentencepiece import SentencePiece
+from engine.text.shield import Shield
 from engine.text.vocabulary import Vocabulary
 from engine.weights.gguf import GgufFile
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
 
 KINDS: dict[str, type[ByteLevel] | type[SentencePiece]] = {"gpt2": ByteLevel, "llama": SentencePiece}
 
@@ -23,7 +27,7 @@ class Tokenizer:
         self._vocabulary, self._coder = vocabulary, coder
         self.vocab_size = len(vocabulary.texts)
         self.bos_id = vocabulary.bos_id
-        self.eos_ids = vocabulary.eos_ids
+        self.eos_id, self.eos_ids = vocabulary.eos_id, vocabulary.eos_ids
         self.add_bos = add_bos and self.bos_id is not None
 
     @classmethod
@@ -46,6 +50,16 @@ class Tokenizer:
         markers = self._vocabulary.all_markers if special else self._vocabulary.user_defined
         ids = self._coder.encode(markers.split(text))
         return [self.bos_id, *ids] if bos and self.add_bos and self.bos_id is not None else ids
+
+    @cached_property
+    def trie(self) -> LLTokenizer:
+        """The vocabulary as grammars want it."""
+        return build_trie(self)
+
+    @cached_property
+    def shield(self) -> Shield:
+        """Keeps contents from becoming control tokens."""
+        return Shield(self._vocabulary.control)
 
     def count(self, text: str) -> int:
         """How many tokens `text` has."""
@@ -70,11 +84,6 @@ class Tokenizer:
     def find(self, text: str) -> int | None:
         """The token whose name is exactly `text`, if there is one."""
         return self._vocabulary.ids.get(text)
-
-    @property
-    def control(self) -> Markers:
-        """The tokens that plain text must never become."""
-        return self._vocabulary.control
 
     @cached_property
     def adds_space(self) -> bool:

@@ -42,18 +42,18 @@ class Vocabulary:
         self.ids: Mapping[str, int] = {text: token for token, text in enumerate(self.texts)}
         if not self.texts or len(self.ids) != len(self.texts):
             raise file.refuse("its vocabulary is empty or holds a token twice")
-        self._file = file
-        kinds = self._array("tokenizer.ggml.token_type", np.int32)
+        self._name = file.path.name
+        kinds = self._array(file, "tokenizer.ggml.token_type", np.int32)
         self.kinds = np.full(len(self.texts), NORMAL, np.int32) if kinds is None else kinds.astype(np.int32)
-        self.scores = self._array("tokenizer.ggml.scores", np.float32)
-        self.bos_id = self._token("bos")
-        self.eos_ids = self._find_ends()
+        self.scores = self._array(file, "tokenizer.ggml.scores", np.float32)
+        self.bos_id, self.eos_id = self._token(file, "bos"), self._token(file, "eos")
+        self.eos_ids = self._find_ends(file)
         self._hidden = frozenset(self._of_kind(CONTROL, UNKNOWN)) | self.eos_ids
         self._promote()
 
     def refuse(self, problem: str) -> BadModel:
         """The error that names the file."""
-        return self._file.refuse(problem)
+        return BadModel(f"{self._name}: {problem}.")
 
     def is_hidden(self, token: int) -> bool:
         """Whether a token is control: no part of the text that a person reads."""
@@ -74,7 +74,6 @@ class Vocabulary:
         """Both."""
         return Markers({**self.control.ids, **self.user_defined.ids})
 
-    @cached_property
     def spoken(self) -> dict[str, int]:
         """Tokens that plain text may be made of."""
         spoken = np.isin(self.kinds, (CONTROL, UNKNOWN, BYTE), invert=True)
@@ -87,21 +86,21 @@ class Vocabulary:
         found: list[int] = np.flatnonzero(np.isin(self.kinds, kinds)).tolist()
         return found
 
-    def _array(self, key: str, kind: type[np.generic]) -> np.ndarray | None:
-        if not self._file.has(key):
+    def _array(self, file: GgufFile, key: str, kind: type[np.generic]) -> np.ndarray | None:
+        if not file.has(key):
             return None
-        values = self._file.numbers(key)
+        values = file.numbers(key)
         if len(values) < len(self.texts):
             raise self.refuse(f"{key} has {len(values):,} entries for {len(self.texts):,} tokens")
         return values[: len(self.texts)].astype(kind)
 
-    def _token(self, role: str) -> int | None:
+    def _token(self, file: GgufFile, role: str) -> int | None:
         key = f"tokenizer.ggml.{role}_token_id"
-        token = self._file.integer(key) if self._file.has(key) else -1
+        token = file.integer(key) if file.has(key) else -1
         return token if 0 <= token < len(self.texts) else None
 
-    def _find_ends(self) -> frozenset[int]:
-        declared = {self._token(role) for role in ("eos", "eot", "eom")} - {None}
+    def _find_ends(self, file: GgufFile) -> frozenset[int]:
+        declared = {self._token(file, role) for role in ("eos", "eot", "eom")} - {None}
         named = {self.ids[name] for name in END_NAMES if name in self.ids}
         strike = self.ids.get("</s>")
         if strike is not None and self.kinds[strike] != CONTROL:
