@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from PIL import Image
@@ -49,7 +50,7 @@ class Capture:
             raise UserError(reason)
         try:
             frame = self._grab()
-        except (ScreenShotError, OSError) as error:
+        except (ScreenShotError, OSError, AssertionError) as error:  # mss asserts that the server answers
             self.close()
             raise UserError(f"The screen can't be captured: {_first_line(error)}") from error
         if frame.image.getbbox() is None:
@@ -81,8 +82,11 @@ class Capture:
 
     def close(self) -> None:
         """Give this thread's connection back."""
+        from mss.exception import ScreenShotError
+
         if source := self._local.__dict__.pop("mss", None):
-            source.close()
+            with suppress(ScreenShotError, OSError, AssertionError):  # the display is gone already
+                source.close()
 
 
 def refusal(environment: Mapping[str, str], platform: str) -> str:
@@ -112,4 +116,4 @@ def blank_out(frame: Frame, masked: Sequence[Rectangle]) -> Frame:
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+    return text[0] if text else "the display does not answer."

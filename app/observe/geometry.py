@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Sequence
 from statistics import median
 
@@ -12,7 +13,7 @@ Point = tuple[float, float]
 DEEPEST = 8  # cuts within cuts
 WIDE_GAP = 2.0  # between columns, in line heights
 FEWEST = 3  # lines in a column
-PROSE = 12.0  # a line this many times as wide as high is running text
+PROSE = 8.0  # a line this many times as wide as its box is high is running text; boxes have some air
 
 
 def to_screen(frame: Frame, points: Sequence[Point]) -> Rectangle:
@@ -76,11 +77,16 @@ def _columns(boxes: Sequence[Rectangle], chosen: list[int]) -> tuple[list[int], 
 def _is_table(boxes: Sequence[Rectangle], left: list[int], right: list[int]) -> bool:
     """Whether the two sides are rows of one table: their lines stand side by side, and one side is short."""
     few, many = sorted((left, right), key=len)
-    aligned = sum(
-        any(abs(_middle(boxes, [i]) - _middle(boxes, [j])) < 0.3 * boxes[i][3] for j in many) for i in few
-    )
+    middles = sorted(_middle(boxes, [i]) for i in many)
+    aligned = sum(_nearest(middles, _middle(boxes, [i])) < 0.3 * boxes[i][3] for i in few)
     prose = all(median(boxes[i][2] / boxes[i][3] for i in side) >= PROSE for side in (left, right))
     return aligned > 0.7 * len(few) and not prose
+
+
+def _nearest(places: list[float], place: float) -> float:
+    """How far the nearest of sorted places is."""
+    at = bisect(places, place)
+    return min(abs(each - place) for each in places[max(at - 1, 0) : at + 1])
 
 
 def _bands(boxes: Sequence[Rectangle], chosen: list[int]) -> tuple[list[int], list[int]] | None:
