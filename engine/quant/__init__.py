@@ -16,7 +16,7 @@ import numpy as np
 from engine.api import BadModel
 
 if TYPE_CHECKING:
-    from engine.weights.gguf import GgufFile
+    from engine.weights.source import WeightFile
 
 CHUNK = 1 << 18  # values decoded at a time: what a core's cache holds, and what bounds the scratch memory
 
@@ -77,7 +77,7 @@ def format_of(name: str) -> Format:
     return found
 
 
-def dequantise(file: GgufFile, name: str, out: np.ndarray | None = None, threads: int = 2) -> np.ndarray:
+def dequantise(file: WeightFile, name: str, out: np.ndarray | None = None, threads: int = 2) -> np.ndarray:
     """A whole tensor as float32, in its own shape, or in `out` (contiguous, as many values)."""
     tensor = file.tensor(name)
     out = np.empty(tensor.shape, np.float32) if out is None else out
@@ -102,7 +102,7 @@ def dequantise(file: GgufFile, name: str, out: np.ndarray | None = None, threads
     return out
 
 
-def dequantise_rows(file: GgufFile, name: str, rows: np.ndarray) -> np.ndarray:
+def dequantise_rows(file: WeightFile, name: str, rows: np.ndarray) -> np.ndarray:
     """Only the given rows (n,) of a matrix: float32 (n, columns)."""
     tensor = file.tensor(name)
     storage = format_of(tensor.type)

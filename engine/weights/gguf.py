@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from math import isfinite
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -18,6 +17,7 @@ import numpy as np
 
 from engine.api import BadModel
 from engine.weights.header import Cursor, TensorInfo, Value, read_metadata, read_tensors, shown
+from engine.weights.source import Facts
 from engine.weights.strings import StringArray
 
 __all__ = ["GgufFile", "StringArray", "TensorInfo"]
@@ -26,7 +26,7 @@ VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
 
 
-class GgufFile:
+class GgufFile(Facts):
     """An open model file. Anything wrong with it raises `BadModel` when it is opened."""
 
     path: Path
@@ -78,34 +78,6 @@ class GgufFile:
     def has(self, key: str) -> bool:
         """Whether the file says anything under `key`."""
         return key in self.metadata
-
-    def number(self, key: str) -> float:
-        """A finite number, whole or not."""
-        value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise self.refuse(f"{key} is not a number")
-        return float(value)
-
-    def integer(self, key: str) -> int:
-        """A whole number."""
-        value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refuse(f"{key} is not a whole number")
-        return value
-
-    def text(self, key: str) -> str:
-        """A text."""
-        value = self._value(key)
-        if not isinstance(value, str):
-            raise self.refuse(f"{key} is not a text")
-        return value
-
-    def flag(self, key: str) -> bool:
-        """True or false."""
-        value = self._value(key)
-        if not isinstance(value, bool):
-            raise self.refuse(f"{key} is neither true nor false")
-        return value
 
     def strings(self, key: str) -> StringArray:
         """A list of texts."""

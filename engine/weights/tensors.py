@@ -9,7 +9,7 @@ from engine.api import BadModel
 from engine.layers.linear import Linear
 from engine.layers.norm import RmsNorm
 from engine.quant import dequantise
-from engine.weights.gguf import GgufFile
+from engine.weights.source import WeightFile
 
 # Left by converters in some files; nothing reads them.
 IGNORED = (
@@ -24,7 +24,7 @@ class Tensors:
     """Tensors under a prefix ("blk.0."). Missing or of another shape than expected: `BadModel`, by name."""
 
     def __init__(
-        self, file: GgufFile, threads: int = 1, prefix: str = "", used: dict[str, int] | None = None
+        self, file: WeightFile, threads: int = 1, prefix: str = "", used: dict[str, int] | None = None
     ) -> None:
         self._file, self._threads, self._prefix = file, threads, prefix
         self._used: dict[str, int] = {} if used is None else used  # name -> bytes in memory
