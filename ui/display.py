@@ -34,7 +34,7 @@ PACKAGES = {
     "libxkbcommon.so.0": "libxkbcommon0",
     "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
 }
-WITHOUT_DISPLAY = ("offscreen", "minimal", "vnc", "linuxfb", "eglfs")
+WITHOUT_DISPLAY = ("offscreen", "minimal", "vnc", "linuxfb", "eglfs", "vkkhrdisplay")
 BOOTSTRAP = "python3 installer/bootstrap.py run"
 HEADLESS = 'To ask from a terminal instead: sidelight ask "..."'
 
@@ -45,6 +45,8 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
     if sys.platform != "linux":
         return
     platform = environment.get("QT_QPA_PLATFORM", "").partition(":")[0].partition(";")[0]
+    if platform and not (plugins() / f"libq{platform}.so").is_file() and plugins().is_dir():
+        raise UserError(f"QT_QPA_PLATFORM asks for {platform}, which this Qt does not have.")
     if not platform.startswith(WITHOUT_DISPLAY):
         check_display(environment, platform)
     import_qt()
@@ -93,11 +95,16 @@ def answers_x11(name: str) -> bool:
     return not failed
 
 
-def load_x11_plugin() -> None:
-    """Load Qt's own X11 plugin: what it misses, Qt would die of."""
+def plugins() -> Path:
+    """Where Qt's platform plugins lie."""
     spec = importlib.util.find_spec("PySide6")
     folders = spec.submodule_search_locations if spec else None
-    plugin = Path(next(iter(folders or ("",)))) / "Qt" / "plugins" / "platforms" / "libqxcb.so"
+    return Path(next(iter(folders or ("",)))) / "Qt" / "plugins" / "platforms"
+
+
+def load_x11_plugin() -> None:
+    """Load Qt's own X11 plugin: what it misses, Qt would die of."""
+    plugin = plugins() / "libqxcb.so"
     if not plugin.is_file():
         return  # a PySide6 of the system, with its plugins elsewhere
     try:

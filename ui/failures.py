@@ -9,7 +9,7 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QMessageLogContext, QObject, QtMsgType, Signal, qInstallMessageHandler
 from PySide6.QtWidgets import QWidget
 
 from ui.dialogs.failure import FailureDialog, describe
@@ -30,9 +30,11 @@ class Failures(QObject):
         sys.excepthook = self._unhandled
         threading.excepthook = self._in_thread
         loop.set_exception_handler(self._in_loop)
+        qInstallMessageHandler(qt_message)
 
     def close(self) -> None:
         """From now on failures are Python's to report."""
+        qInstallMessageHandler(None)
         sys.excepthook = sys.__excepthook__
         threading.excepthook = threading.__excepthook__
 
@@ -69,3 +71,9 @@ class Failures(QObject):
     def _in_thread(self, args: threading.ExceptHookArgs) -> None:
         if args.exc_value is not None:
             self.report(args.exc_value)
+
+
+def qt_message(kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+    """What Qt has to say goes to the log, not to the terminal."""
+    serious = kind in (QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg)
+    log.log(logging.ERROR if serious else logging.INFO, "Qt: %s", text)

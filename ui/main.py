@@ -95,6 +95,7 @@ def run(app: QApplication, services: Services, instance: SingleInstance) -> int:
     signals = QuitSignals(loop.stop)
     services.observer.mask(own_windows)
     window.quit_wanted.connect(loop.stop)
+    app.commitDataRequest.connect(lambda _: window.agree_to_quit())
     instance.raised.connect(window.show_again)
     window.show()
     QTimer.singleShot(0, window, window.start)

@@ -124,7 +124,6 @@ class ChatPane(QWidget):
         """What could not be sent returns to where it was written."""
         if text and conversation_id == self.current:
             self.composer.restore(text)
-            self._show_entries()
         elif text:
             self._remembered.set_draft(conversation_id, text)
         self.notice.say(sentence)

@@ -267,6 +267,10 @@ class MainWindow(QMainWindow):
         box.finished.connect(box.deleteLater)
         box.open()
 
+    def agree_to_quit(self) -> None:
+        """The session ends: nobody can be asked any more."""
+        self._quitting = True
+
     def _quit(self) -> None:
         self._quitting = True
         self.quit_wanted.emit()

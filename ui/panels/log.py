@@ -28,7 +28,6 @@ from ui.widgets.labels import breakable, fill, label
 
 if TYPE_CHECKING:
     from app.build import Services
-
     from app.permissions.audit import AuditEntry
     from app.permissions.policy import Rule
 

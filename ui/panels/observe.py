@@ -19,7 +19,6 @@ from ui.widgets.stacked_bar import Dot
 
 if TYPE_CHECKING:
     from app.build import Services
-
     from app.observe import Frame
 
 TITLE = "Screen"
@@ -168,7 +167,7 @@ class Panel(QWidget):
 
     def _fill_monitors(self) -> None:
         self.monitor.clear()
-        self.monitor.addItem("The one with the mouse pointer", 0)
+        self.monitor.addItem("All screens", 0)
         for number, size in enumerate(screen_sizes(), start=1):
             self.monitor.addItem(f"Screen {number}, {size.width()}x{size.height()}", number)
         self.monitor.setCurrentIndex(max(0, self.monitor.findData(self._settings.get(MONITOR))))
