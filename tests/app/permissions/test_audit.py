@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import stat
 
 import pytest
@@ -19,7 +20,9 @@ def audit(tmp_path):
 
 def fill(audit, count):
     for number in range(count):
-        audit.record("asked", "shell.run", f"ls {number}", "default", reason="why", conversation_id="c", tainted=True)
+        audit.record(
+            "asked", "shell.run", f"ls {number}", "default", reason="why", conversation_id="c", tainted=True
+        )
 
 
 def test_entries_come_back_newest_first(audit):
@@ -113,3 +116,11 @@ def test_a_log_that_cannot_be_written_stops_the_call(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="nothing is run"):
         Audit(tmp_path / "file" / "audit.jsonl").record("asked", "t", "d", "default")
+
+
+def test_a_line_is_on_the_disk_before_the_call_goes_on(audit, monkeypatch):
+    sizes = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (sizes.append(os.fstat(number).st_size), real(number)))
+    fill(audit, 2)
+    assert len(sizes) == 2 and sizes[1] == audit.path.stat().st_size

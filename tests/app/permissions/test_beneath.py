@@ -127,7 +127,9 @@ def test_no_descriptor_is_left_open(context):
     assert sys.platform != "linux" or set(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("path", ["proc/1/environ", "proc/self/environ", "proc/version", "sys/kernel/uevent_seqnum", "dev/zero"])
+@pytest.mark.parametrize(
+    "path", ["proc/1/environ", "proc/self/environ", "proc/version", "sys/kernel/uevent_seqnum", "dev/zero"]
+)
 def test_the_whole_disk_granted_does_not_open_the_system(path):
     if not Path("/", path).exists():
         pytest.skip("not on this system")

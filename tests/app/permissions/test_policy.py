@@ -14,7 +14,9 @@ from app.tool import canonical
 
 
 def act(argv, risk=Risk.HIGH, tool="shell.run", **more):
-    return Action(tool, "{}", "Run?", " ".join(argv), (), risk, canonical({"argv": argv, "folder": "/w", **more}))
+    return Action(
+        tool, "{}", "Run?", " ".join(argv), (), risk, canonical({"argv": argv, "folder": "/w", **more})
+    )
 
 
 def rule(effect, *match, tool="shell.run", scope=Scope.ALWAYS, chat=""):
@@ -54,7 +56,9 @@ def test_a_grant_covers_the_exact_command_only(argv):
 
 
 def test_a_grant_is_for_its_folder_and_tool():
-    elsewhere = Action("shell.run", "{}", "", "", (), Risk.HIGH, canonical({"argv": ["git", "status"], "folder": "/x"}))
+    elsewhere = Action(
+        "shell.run", "{}", "", "", (), Risk.HIGH, canonical({"argv": ["git", "status"], "folder": "/x"})
+    )
     assert decide(elsewhere, [STATUS]).effect == "ask"
     assert decide(act(["git", "status"], tool="shell.run2"), [STATUS]).effect == "ask"
 

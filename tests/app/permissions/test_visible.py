@@ -43,11 +43,23 @@ def test_line_breaks_may_stay_behind_their_glyph():
 def test_whatever_comes_in_only_what_can_be_seen_comes_out(text):
     shown = visible(text)
     for letter in shown:
-        assert letter == " " or unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+        assert letter == " " or unicodedata.category(letter) not in {
+            "Cc",
+            "Cf",
+            "Cs",
+            "Co",
+            "Cn",
+            "Zl",
+            "Zp",
+            "Zs",
+        }
     assert " " * 9 not in shown
     shown.encode()
 
 
-@given(st.text(alphabet="ab⟨⟩⏎⇥\n\t\u202e U+20E", max_size=8), st.text(alphabet="ab⟨⟩⏎⇥\n\t\u202e U+20E", max_size=8))
+@given(
+    st.text(alphabet="ab⟨⟩⏎⇥\n\t\u202e U+20E", max_size=8),
+    st.text(alphabet="ab⟨⟩⏎⇥\n\t\u202e U+20E", max_size=8),
+)
 def test_different_texts_look_different(first, second):
     assert (visible(first) == visible(second)) == (first == second)
