@@ -122,6 +122,7 @@ def test_html_named_png_is_refused(tmp_path):
         open_image(tmp_path / "a.png")
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @pytest.mark.parametrize("kind", ["png", "jpg", "gif", "webp", "bmp", "tiff"])
 def test_every_cut_is_a_sentence(tmp_path, kind):
     noise = numpy.random.default_rng(3).integers(0, 255, (40, 40, 3), dtype=numpy.uint8)
@@ -138,6 +139,7 @@ def test_every_cut_is_a_sentence(tmp_path, kind):
     assert refused > 40 or kind == "gif"
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @pytest.mark.parametrize("kind", ["png", "jpg", "gif", "tiff"])
 def test_damaged_bytes_never_crash(tmp_path, kind):
     chosen = numpy.random.default_rng(7)

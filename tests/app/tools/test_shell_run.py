@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -47,6 +48,12 @@ def sandboxed(tmp_path):
 
 async def call(context, *argv, timeout=20):
     return await run.run(context, {"argv": list(argv), "timeout": timeout})
+
+
+@pytest.fixture
+def nap():
+    """How long a test's own `sleep` takes: no two tests and no two runs share it."""
+    return f"{4_000 + secrets.randbelow(10**9) / 10**9:.9f}"
 
 
 def alive(mark):
@@ -103,38 +110,38 @@ async def test_the_end_by_a_signal_is_told(context):
     assert "ended by signal SIGSEGV" in await call(context, "sh", "-c", "kill -SEGV $$")
 
 
-async def test_a_slow_program_is_stopped_with_its_children(context):
+async def test_a_slow_program_is_stopped_with_its_children(context, nap):
     before = time.monotonic()
-    text = await call(context, "sh", "-c", "sleep 4321.5 & (sleep 4321.5 &); sleep 4321.5", timeout=1)
+    text = await call(context, "sh", "-c", f"sleep {nap} & (sleep {nap} &); sleep {nap}", timeout=1)
     assert "stopped after 1 seconds" in text
     assert time.monotonic() - before < 4
-    assert alive("sleep 4321.5") == []
+    assert alive(f"sleep {nap}") == []
 
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid is not installed")
-async def test_a_daemon_that_left_the_group_is_found(context):
-    await call(context, "sh", "-c", "setsid sh -c 'setsid sleep 4321.25 & exit' & sleep 0.3; echo started")
-    assert alive("sleep 4321.25") == []
+async def test_a_daemon_that_left_the_group_is_found(context, nap):
+    await call(context, "sh", "-c", f"setsid sh -c 'setsid sleep {nap} & exit' & sleep 0.3; echo started")
+    assert alive(f"sleep {nap}") == []
 
 
-async def test_what_runs_on_in_the_background_ends_with_the_program(context):
+async def test_what_runs_on_in_the_background_ends_with_the_program(context, nap):
     before = time.monotonic()
-    text = await call(context, "sh", "-c", "sleep 4321.75 & echo started")
+    text = await call(context, "sh", "-c", f"sleep {nap} & echo started")
     assert text == "started\n[exit code 0]"
     assert time.monotonic() - before < 4
-    assert alive("sleep 4321.75") == []
+    assert alive(f"sleep {nap}") == []
 
 
-async def test_stopping_the_turn_ends_it_within_a_second(context):
-    task = asyncio.create_task(call(context, "sh", "-c", "sleep 4321.125 & sleep 4321.125", timeout=60))
-    while not alive("sleep 4321.125"):
+async def test_stopping_the_turn_ends_it_within_a_second(context, nap):
+    task = asyncio.create_task(call(context, "sh", "-c", f"sleep {nap} & sleep {nap}", timeout=60))
+    while not alive(f"sleep {nap}"):
         await asyncio.sleep(0.05)
     before = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - before < 1.5
-    assert alive("sleep 4321.125") == []
+    assert alive(f"sleep {nap}") == []
 
 
 async def test_endless_output_is_stopped_and_cut(context):
@@ -307,23 +314,23 @@ async def test_keys_in_a_granted_home_folder_stay_shut(sandboxed, monkeypatch):
         assert "s3cret" not in await call(sandboxed, "cat", path)
 
 
-async def test_nothing_is_left_when_the_app_is_killed(sandboxed):
+async def test_nothing_is_left_when_the_app_is_killed(sandboxed, nap):
     code = (
         "import asyncio, sys\nfrom pathlib import Path\n"
         "from app.tool import ToolContext\nfrom app.tools.shell_run import run\n"
         "context = ToolContext(Path(sys.argv[1]), None, None, 'c')\n"
-        "asyncio.run(run.run(context, {'argv': ['sleep', '4321.0625']}))"
+        "asyncio.run(run.run(context, {'argv': ['sleep', sys.argv[2]]}))"
     )
-    app = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(sandboxed.folder))
+    app = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(sandboxed.folder), nap)
     for _ in range(200):
-        if alive("sleep 4321.0625"):
+        if alive(f"sleep {nap}"):
             break
         await asyncio.sleep(0.05)
-    assert alive("sleep 4321.0625")
+    assert alive(f"sleep {nap}")
     app.send_signal(signal.SIGKILL)
     await app.wait()
     await asyncio.sleep(0.5)
-    assert alive("sleep 4321.0625") == []
+    assert alive(f"sleep {nap}") == []
 
 
 def test_a_machine_without_bubblewrap_says_so(monkeypatch):
