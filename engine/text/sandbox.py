@@ -3,95 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
-from jinja2 import Template, nodes
+from jinja2 import Template
 from jinja2.exceptions import SecurityError, TemplateError
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
+from jinja2.ext import loopcontrols
+from jinja2.filters import do_indent
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.visitor import NodeTransformer
 
-STEPS_LIMIT = 200_000  # turns of loops and calls of macros, in one rendering
-SIZE_LIMIT = 32_000_000  # characters, or entries of a list
+from engine.text.fence import Fence, check_size, weigh
+
 WIDTH_LIMIT = 100_000  # of any count that a template hands to a function
-UNNEEDED = (
-    "center",
-    "format",
-    "pprint",
-    "urlize",
-    "wordwrap",
-    "xmlattr",
-    "batch",
-    "slice",
-)  # can grow a text
-
-
-T = TypeVar("T")
-Loop = TypeVar("Loop", nodes.For, nodes.Macro, nodes.CallBlock)
+INDENT_LIMIT = 64
+# Filters that no chat template needs and that can make much of little.
+UNNEEDED = ("center", "format", "pprint", "urlize", "wordwrap", "xmlattr", "batch", "slice", "filesizeformat")
+FORBIDDEN_METHODS = ("expandtabs", "translate")
+WIDE_FORMAT = re.compile(r"\d{4,}|:[^}]*\{")
 
 
 class Refused(TemplateError):
     """What `raise_exception` says: this conversation cannot be written with this template."""
-
-
-class Fence(Extension):
-    """Counts steps. Also reads the `generation` block, which only marks answers for training."""
-
-    tags = {"generation"}  # noqa: RUF012
-
-    def __init__(self, environment: ImmutableSandboxedEnvironment) -> None:
-        super().__init__(environment)
-        self.steps = 0
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Read a `generation` block as its contents."""
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    def step(self) -> str:
-        """Count one turn of a loop."""
-        self.steps += 1
-        if self.steps > STEPS_LIMIT:
-            raise SecurityError("it does not come to an end")
-        return ""
-
-    def join(self, *parts: object) -> str:
-        """The `~` operator."""
-        return _check_size("".join(map(str, parts)))
-
-    def fence(self, tree: nodes.Template) -> nodes.Template:
-        """Put a step into every loop and macro."""
-        return _Fencing(self).visit(tree)
-
-
-class _Fencing(NodeTransformer):
-    def __init__(self, extension: Fence) -> None:
-        self.extension = extension
-
-    def _call(self, name: str, arguments: list[nodes.Expr], line: int) -> nodes.Call:
-        return nodes.Call(self.extension.attr(name), arguments, [], None, None, lineno=line)
-
-    def visit_For(self, node: nodes.For) -> nodes.For:
-        return self._counted(node)
-
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
-        return self._counted(node)
-
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.CallBlock:
-        return self._counted(node)
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Call:
-        self.generic_visit(node)
-        return self._call("join", node.nodes, node.lineno)
-
-    def _counted(self, node: Loop) -> Loop:
-        self.generic_visit(node)
-        node.body.insert(0, nodes.ExprStmt(self._call("step", [], node.lineno), lineno=node.lineno))
-        return node
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -103,41 +38,41 @@ class Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Fence])
         for name in UNNEEDED:
             del self.filters[name]
-        self.filters["tojson"] = to_json
-        self.filters["indent"] = _bounded(self.filters["indent"])
-        self.filters["replace"] = lambda text, *arguments: self.call(None, str(text).replace, *arguments)
-        self.filters["join"] = _join
         del self.globals["lipsum"]
-        self.globals |= {
-            "raise_exception": _refuse,
-            "strftime_now": _now,
+        self.filters |= {
+            "tojson": to_json,
+            "indent": _indent,
+            "replace": _replace,
+            "join": _join,
+            "string": _string,
         }
+        self.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+
+    def build(self, source: str) -> Template:
+        """The template, fenced in."""
+        return self.from_string(self._fence.enclose(self.parse(source)))
+
+    def run(self, template: Template, values: dict[str, Any]) -> str:
+        """Render it within the limits."""
+        self._fence.reset()
+        return "".join(template.generate(values))
 
     @property
-    def fence(self) -> Fence:
-        """The extension that counts."""
+    def _fence(self) -> Fence:
         extension = self.extensions[Fence.identifier]
         assert isinstance(extension, Fence)
         return extension
 
-    def build(self, source: str) -> Template:
-        """The template, fenced."""
-        return self.from_string(self.fence.fence(self.parse(source)))
-
-    def run(self, template: Template, values: dict[str, Any]) -> str:
-        """Render it within the limits."""
-        self.fence.steps = 0
-        parts, size = [], 0
-        for part in template.generate(values):
-            parts.append(part)
-            size += len(part)
-            if size > SIZE_LIMIT:
-                raise SecurityError("its text grows without end")
-        return "".join(parts)
-
     def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
         """Refuse at once; Jinja would go on with nothing in its place."""
         raise SecurityError(f"it reaches for {attribute!r}")
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Refuse formats that make a text wide."""
+        function = super().wrap_str_format(value)
+        if function is not None and WIDE_FORMAT.search(value.__self__):
+            raise SecurityError("it formats text in a way that is not allowed")
+        return function
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """An operator, if its result cannot be huge."""
@@ -145,24 +80,30 @@ class Sandbox(ImmutableSandboxedEnvironment):
             _check_product(left, right)
         elif operator == "**" and not (abs(left) <= 1_000 and abs(right) <= 10):
             raise SecurityError("it computes a huge number")
-        elif operator == "%" and isinstance(left, str):
+        elif operator == "%" and isinstance(left, str | bytes):
             raise SecurityError("it formats text in a way that is not allowed")
-        return _check_size(super().call_binop(context, operator, left, right))
+        result = super().call_binop(context, operator, left, right)
+        if isinstance(result, str | bytes | list | tuple):
+            check_size(len(result))
+        return result
 
-    def call(self, context: Context | None, obj: Any, /, *arguments: Any, **named: Any) -> Any:
+    def call(self, context: Context, obj: Any, /, *arguments: Any, **named: Any) -> Any:
         """A function, if its result cannot be huge."""
         for argument in (*arguments, *named.values()):
             if isinstance(argument, int) and abs(argument) > WIDTH_LIMIT:
                 raise SecurityError("it asks for a huge text")
         owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
-        if isinstance(owner, str) and name == "replace" and len(arguments) >= 2:
-            _check_count(len(owner) + owner.count(str(arguments[0])) * len(str(arguments[1])))
-        if isinstance(owner, str) and name == "join" and arguments:
-            return _join(arguments[0], owner)
-        if isinstance(owner, str) and name == "expandtabs":
-            raise SecurityError("it widens text in a way that is not allowed")
-        result = super().call(context, obj, *arguments, **named) if context else obj(*arguments, **named)
-        return _check_size(result)
+        if isinstance(owner, str | bytes):
+            if name in FORBIDDEN_METHODS:
+                raise SecurityError(f"it calls {name!r}")
+            if name == "replace" and len(arguments) >= 2:
+                _check_replacement(owner, arguments[0], arguments[1])
+            if name == "join" and isinstance(owner, str) and arguments:
+                return _join(arguments[0], owner)
+        result = super().call(context, obj, *arguments, **named)
+        if isinstance(result, str | bytes | list | tuple):
+            check_size(len(result))
+        return result
 
 
 def to_json(
@@ -173,6 +114,9 @@ def to_json(
     sort_keys: bool = False,
 ) -> str:
     """JSON as chat templates want it: nothing escaped for HTML."""
+    weigh(value)
+    if (isinstance(indent, int) and indent > INDENT_LIMIT) or isinstance(indent, str):
+        raise SecurityError("it asks for a huge text")
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
@@ -186,37 +130,45 @@ def _refuse(message: object) -> NoReturn:
     raise Refused(str(message))
 
 
-def _bounded(function: Callable[..., str]) -> Callable[..., str]:
-    def bounded(text: str, width: int | str = 4, *arguments: bool) -> str:
-        if isinstance(width, int) and width > 1_000:
-            raise SecurityError("it asks for a huge text")
-        return _check_size(function(text, width, *arguments))
+def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    if (isinstance(width, int) and width > INDENT_LIMIT) or (
+        isinstance(width, str) and len(width) > INDENT_LIMIT
+    ):
+        raise SecurityError("it asks for a huge text")
+    return do_indent(text, width, first, blank)
 
-    return bounded
+
+def _replace(text: object, old: str, new: str, count: int | None = None) -> str:
+    weigh(text)
+    whole = str(text)
+    _check_replacement(whole, old, new)
+    return whole.replace(old, new, -1 if count is None else count)
+
+
+def _string(value: object) -> str:
+    weigh(value)
+    return str(value)
 
 
 def _join(values: Iterable[object], separator: str = "", attribute: str | None = None) -> str:
     if attribute is not None:
-        raise SecurityError("it joins in a way that is not allowed")
-    texts = [str(value) for value in values]
-    _check_count(sum(map(len, texts)) + len(separator) * len(texts))
+        values = (value[attribute] for value in values if isinstance(value, dict))
+    texts: list[str] = []
+    size = 0
+    for value in values:
+        size += weigh(value) + len(separator)
+        check_size(size)
+        texts.append(str(value))
     return separator.join(texts)
+
+
+def _check_replacement(text: str | bytes, old: Any, new: Any) -> None:
+    check_size(len(text) + text.count(old) * len(new))
 
 
 def _check_product(left: Any, right: Any) -> None:
     for some, times in ((left, right), (right, left)):
-        if isinstance(some, str | list | tuple) and isinstance(times, int):
-            _check_count(len(some) * times)
+        if isinstance(some, str | bytes | list | tuple) and isinstance(times, int):
+            check_size(len(some) * times)
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > 256:
         raise SecurityError("it computes a huge number")
-
-
-def _check_size(value: T) -> T:
-    if isinstance(value, str | list | tuple | dict):
-        _check_count(len(value))
-    return value
-
-
-def _check_count(count: int) -> None:
-    if count > SIZE_LIMIT:
-        raise SecurityError("its text grows without end")

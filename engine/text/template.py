@@ -35,6 +35,7 @@ FAILURES = (
     TypeError,
     ValueError,
     RecursionError,
+    MemoryError,
 )
 Turn = dict[str, Any]
 
@@ -53,7 +54,7 @@ class Template:
         except FAILURES as error:
             raise self._broken(error) from None
         self.syntax: ModuleType = calls.choose(self.source)
-        self._shows_tools = "tools" in names and self.syntax.recognises(self.source)
+        self.shows_tools = "tools" in names and self.syntax.recognises(self.source)
 
     @classmethod
     def from_gguf(cls, file: GgufFile) -> Template:
@@ -66,7 +67,7 @@ class Template:
         """Prompt tokens up to where the answer begins, and the same as text."""
         shield = tokenizer.shield
         turns = self._turns(messages, tools)
-        specs = [_describe(tool) for tool in tools] if tools and self._shows_tools else None
+        specs = [_describe(tool) for tool in tools] if tools and self.shows_tools else None
         sentinel = shield.sentinel(json.dumps([turns, specs], ensure_ascii=False, default=str))
         turns, specs = shield.protect(turns, sentinel), shield.protect(specs, sentinel)
         values = {
@@ -106,7 +107,7 @@ class Template:
             raise self._broken(error) from None
 
     def _turns(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Turn]:
-        if self._shows_tools:
+        if self.shows_tools:
             return [_turn(message) for message in messages]
         turns = [self._spelt_out(message) for message in messages]
         if tools:
