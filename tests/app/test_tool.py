@@ -92,7 +92,9 @@ def test_defaults_are_filled_in_so_that_they_are_shown():
     }
 
 
-@given(st.dictionaries(st.text(max_size=8), st.text() | st.integers() | st.floats() | st.booleans() | st.none()))
+@given(
+    st.dictionaries(st.text(max_size=8), st.text() | st.integers() | st.floats() | st.booleans() | st.none())
+)
 def test_any_call_is_accepted_whole_or_refused_by_name(arguments):
     try:
         complete = validate(sample, arguments)
