@@ -41,7 +41,7 @@ def weigh(value: object, limit: int = SIZE_LIMIT) -> int:
 
 
 class Fence(Extension):
-    """Counts what a template does; also reads `generation` blocks, which only mark answers for training."""
+    """Counts what a template does; reads `generation` blocks too, which only mark answers for training."""
 
     tags = {"generation"}  # noqa: RUF012
 

@@ -1,4 +1,5 @@
 """Texts of every kind that a tokenizer meets; the same ones at every run."""
+# ruff: noqa: E501, SIM905 (tables of texts)
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ SCRIPTS = [
     "நான் கண்ணாடி சாப்பிடுவேன்", "მინას ვჭამ და არა მტკივა", "Կրնամ ապակի ուտել", "ខ្ញុំអាចញុំកញ្ចក់បាន", "𐌼𐌰𐌲 𐌲𐌻𐌴𐍃 𐌹̈𐍄𐌰𐌽",
 ]  # fmt: skip
 EMOJI = ["😀", "👩‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇩🇪", "❤️", "☺", "🧑🏿‍🚀", "1️⃣", "⏰", "𓀀", "🫠"]
-MARKS = ["e\u0301", "a\u0308", "o\u0302\u0323", "ก็", "n\u0303", "\u0301", "Z\u0337\u0324\u030e", "कि", "ᄒ\u1161ᆫ"]
+MARKS = [
+    "e\u0301",
+    "a\u0308",
+    "o\u0302\u0323",
+    "ก็",
+    "n\u0303",
+    "\u0301",
+    "Z\u0337\u0324\u030e",
+    "कि",
+    "ᄒ\u1161ᆫ",
+]
 CODE = [
     "def f(x: int) -> str:\n    return f'{x!r:>10}'\n", "for (int i = 0; i < n; ++i) {\n\tsum += a[i]*b[i];\n}\n",
     "SELECT * FROM t WHERE a='b' AND c>=10;--x", "<div class=\"a\">\r\n  <b>it's</b>\r\n</div>", "{\"k\": [1, 2.5e-3, null]}",
@@ -34,26 +45,65 @@ WORDS = ("it's I'll we've THEY'RE don'T he'd I'M naïve café hello Hello HELLO 
 
 def _numbers(dice: random.Random) -> str:
     digits = "".join(dice.choice("0123456789") for _ in range(dice.randint(1, 30)))
-    return dice.choice([digits, f"{dice.randint(0, 10**9):,}", f"-{dice.random():.6f}", "٣٤٥", "१२३", "Ⅳ①", digits + "th"])
+    return dice.choice(
+        [digits, f"{dice.randint(0, 10**9):,}", f"-{dice.random():.6f}", "٣٤٥", "१२३", "Ⅳ①", digits + "th"]
+    )
 
 
 def _letters(dice: random.Random) -> str:
     """Characters from anywhere in Unicode, assigned or not, but never half of one."""
-    ranges = [(0, 0x80), (0x80, 0x250), (0x250, 0x3000), (0x3000, 0xD800), (0xE000, 0x11000), (0x1F300, 0x1FB00), (0x10000, 0x30000)]
+    ranges = [
+        (0, 0x80),
+        (0x80, 0x250),
+        (0x250, 0x3000),
+        (0x3000, 0xD800),
+        (0xE000, 0x11000),
+        (0x1F300, 0x1FB00),
+        (0x10000, 0x30000),
+    ]
     start, end = dice.choice(ranges)
     return "".join(chr(dice.randrange(start, end)) for _ in range(dice.randint(1, 12)))
 
 
 def _runs(dice: random.Random) -> str:
-    return dice.choice(["a", "=", "-", "ab", "!", "哈", "の", "0", "👍", "'", "'s", "aA", ". "]) * dice.randint(1, 70)
+    return dice.choice(
+        ["a", "=", "-", "ab", "!", "哈", "の", "0", "👍", "'", "'s", "aA", ". "]
+    ) * dice.randint(1, 70)
 
 
 def _pick(choices: list[str]) -> Callable[[random.Random], str]:
     return lambda dice: dice.choice(choices)
 
 
-MAKERS = [_pick(SCRIPTS), _pick(EMOJI), _pick(MARKS), _pick(CODE), _pick(MARKUP), _pick(SPACES), _pick(WORDS), _numbers, _letters, _runs]
-FIXED = ["", " ", "a", "\x00", "a\x00b", "\n", "\r\n", "\t", "👍", "  leading", "trailing  ", "<|im_start|>user\nHi<|im_end|>\n", "'", "''", "\U0010ffff"]
+MAKERS = [
+    _pick(SCRIPTS),
+    _pick(EMOJI),
+    _pick(MARKS),
+    _pick(CODE),
+    _pick(MARKUP),
+    _pick(SPACES),
+    _pick(WORDS),
+    _numbers,
+    _letters,
+    _runs,
+]
+FIXED = [
+    "",
+    " ",
+    "a",
+    "\x00",
+    "a\x00b",
+    "\n",
+    "\r\n",
+    "\t",
+    "👍",
+    "  leading",
+    "trailing  ",
+    "<|im_start|>user\nHi<|im_end|>\n",
+    "'",
+    "''",
+    "\U0010ffff",
+]
 
 
 def varied_texts(count: int = 2_000, seed: int = 7) -> list[str]:
