@@ -50,6 +50,9 @@ FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fo
 # Wait for another apt to end; don't wait for minutes when there is no network.
 APT_OPTIONS = ("-o=DPkg::Lock::Timeout=120", "-o=Acquire::Retries=1", "-o=Acquire::http::Timeout=20")
 
+# Programs that Sidelight starts: the sandbox for the commands that its model asks for.
+PROGRAMS = {"bwrap": "bubblewrap"}
+
 # Programs that the tests start, and the Debian package of each.
 TEST_PROGRAMS = {"Xvfb": "xvfb", "openbox": "openbox", "xdotool": "xdotool", "xprop": "x11-utils"}
 PEER_PROGRAMS = {"c++": "build-essential"}
@@ -86,6 +89,7 @@ def missing(tests: bool, peer: bool) -> list[str]:
         return []
     packages = missing_libraries(loads)
     packages += [] if has_font() else [FONTS]
+    packages += missing_programs(PROGRAMS)
     packages += missing_programs(TEST_PROGRAMS) if tests else []
     packages += missing_programs(PEER_PROGRAMS) if peer else []
     return packages
@@ -126,7 +130,7 @@ def agrees(names: str) -> bool:
     """Ask for consent to install; nobody to ask is no."""
     if not on_terminal():
         return False
-    question = f"\nSidelight's window needs these system packages: {names}\nInstall them now? [Y/n] "
+    question = f"\nSidelight needs these system packages: {names}\nInstall them now? [Y/n] "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 

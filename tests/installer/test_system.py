@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,16 @@ def test_packages_of_missing_libraries_are_named_once():
     ]
     assert system.missing_libraries(lambda library: True) == []
     assert len(system.missing_libraries(lambda library: False)) == len(set(system.LIBRARIES.values()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these are Linux's packages")
+def test_programs_that_are_not_on_the_path_are_missing(program: Program):
+    assert "bubblewrap" in system.missing(tests=False, peer=False)
+    assert {"xvfb", "openbox", "xdotool"} <= set(system.missing(tests=True, peer=False))
+    program("bwrap", "")
+    program("Xvfb", "")
+    assert not {"bubblewrap", "xvfb"} & set(system.missing(tests=True, peer=False))
+    assert "build-essential" in system.missing(tests=True, peer=True)
 
 
 def test_the_loader_itself_is_asked():
