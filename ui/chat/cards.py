@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import Any, Literal
 
 from PySide6.QtCore import QSize, Qt
@@ -33,7 +34,7 @@ _STATES: dict[ToolState, tuple[str, str, str]] = {  # words, icon, colour
     "waiting": ("Waiting for your answer", "shield", "warning"),
     "done": ("Done", "check", "success"),
     "refused": ("Refused", "close", "danger"),
-    "failed": ("Failed", "warning", "danger"),
+    "failed": ("Did not succeed", "warning", "danger"),
     "stopped": ("Not run", "stop", "muted"),
 }
 _TALLEST = 280  # a long result scrolls inside
@@ -58,7 +59,9 @@ class Verbatim(QPlainTextEdit):
     def sizeHint(self) -> QSize:
         """As tall as the text, within reason."""
         lines = self.document().size().height()  # the plain layout counts lines, not pixels
-        height = round(lines * self.fontMetrics().lineSpacing()) + 2 * theme.SPACE_S + 4
+        first = self.document().firstBlock().layout()
+        line = first.lineAt(0).height() if first.lineCount() else 0.0
+        height = ceil(lines * (line or self.fontMetrics().lineSpacing())) + 2 * theme.SPACE_S + 4
         return QSize(super().sizeHint().width(), min(height, _TALLEST))
 
     def minimumSizeHint(self) -> QSize:

@@ -9,6 +9,7 @@ _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _NESTED_FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?:(`{3,})[^`]*$|(~{3,}))")
 _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*\S+.*$", re.MULTILINE)
+_MOST_ITEMS = 40  # a longer list goes in parts, cut between its outermost items
 _LONGEST_MARKER = 15  # characters after which a line is known to start a list item, or not to
 
 # A document structure character of Qt's, or one that would break a line where markdown sees none.
@@ -100,7 +101,7 @@ def _code(source: str, mark: str, final: bool) -> tuple[Chunk | None, int]:
 
 
 def _prose(source: str, final: bool) -> tuple[Chunk | None, int]:
-    at, in_list, was_blank, nested = 0, False, False, ""
+    at, in_list, was_blank, nested, items = 0, False, False, "", 0
     while at < len(source):
         end = source.find("\n", at)
         complete = end >= 0
@@ -114,6 +115,10 @@ def _prose(source: str, final: bool) -> tuple[Chunk | None, int]:
                 return Chunk(source[:at].rstrip("\n")), at
             if was_blank and _begins_anew(line, in_list, complete or final):
                 return Chunk(source[:at].rstrip("\n")), at
+            if complete and line[0] != " " and _ITEM.match(line):
+                items += 1
+                if items > _MOST_ITEMS and not line.startswith(("1.", "1)")):  # every item may be called 1
+                    return Chunk(source[:at].rstrip("\n")), at
             was_blank = False
             in_list = in_list or _ITEM.match(line) is not None
             fence = _NESTED_FENCE.match(line)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.history import Entry, ToolBlock
 from ui import theme
-from ui.chat.message import MessageView, make_view
+from ui.chat.message import EDGE, MessageView, make_view
 
 GAP = 28  # between messages
 _NARROW = 560  # below this width the margins shrink
@@ -91,12 +91,12 @@ class Column(QWidget):
             )
         self._measure()
         self._take_down_far(near)
-        left, total = max(0, middle - inner // 2), self.total()
+        left, total = max(0, middle - inner // 2) - EDGE, self.total()
         self.resize(width, max(total, height))
         for at in near:
             slot = self.slots[at]
             if slot.view is not None:
-                slot.view.setGeometry(left, self._tops[at], inner, slot.height)
+                slot.view.setGeometry(left, self._tops[at], inner + 2 * EDGE, slot.height)
                 slot.view.show()
         self._arranging = False
         return self._tops[index] + into if anchor is not None else max(0, total - height)
@@ -135,7 +135,7 @@ class Column(QWidget):
 
     def _fit(self, slot: Slot, inner: int) -> int:
         view = self.view_of(slot)
-        slot.height = view.heightForWidth(inner)
+        slot.height = view.heightForWidth(inner + 2 * EDGE)
         slot.width = inner
         return slot.height
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
@@ -93,7 +95,9 @@ class Field(QPlainTextEdit):
     def sizeHint(self) -> QSize:
         """The lines there are, up to the most shown."""
         lines = max(1, round(self.document().size().height()))
-        height = min(lines, MOST_LINES) * self.fontMetrics().lineSpacing() + 6
+        first = self.document().firstBlock().layout()
+        line = first.lineAt(0).height() if first.lineCount() else 0.0
+        height = ceil(min(lines, MOST_LINES) * (line or self.fontMetrics().lineSpacing())) + 6
         return QSize(super().sizeHint().width(), height)
 
     def _fit(self) -> None:

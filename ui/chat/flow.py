@@ -33,9 +33,11 @@ class FlowView(QTextBrowser):
     """A read-only document that can be selected and copied, laid out at whatever width it is given."""
 
     link_asked = Signal(str)
+    ring_changed = Signal(bool)
 
     def __init__(self, document: QTextDocument, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._ring = False
         document.setParent(self)
         self.setDocument(document)
         self.setProperty("role", "bare")
@@ -95,9 +97,15 @@ class FlowView(QTextBrowser):
         else:
             super().keyPressEvent(event)
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Reached by the keyboard, it shows where one is."""
+        super().focusInEvent(event)
+        self._set_ring(event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason))
+
     def focusOutEvent(self, event: QFocusEvent) -> None:
         """A selection left behind would look like a second one."""
         super().focusOutEvent(event)
+        self._set_ring(False)
         if event.reason() not in (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason):
             cursor = self.textCursor()
             cursor.clearSelection()
@@ -118,6 +126,15 @@ class FlowView(QTextBrowser):
     def has_selection(self) -> bool:
         """Whether some of it is selected."""
         return self.textCursor().hasSelection()
+
+    def has_ring(self) -> bool:
+        """Whether the keyboard came here, which whoever has room around this text should show."""
+        return self._ring
+
+    def _set_ring(self, ring: bool) -> None:
+        if ring != self._ring:
+            self._ring = ring
+            self.ring_changed.emit(ring)
 
     def _ask(self, url: QUrl) -> None:
         if url.scheme().lower() in LINK_SCHEMES:

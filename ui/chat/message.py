@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QEnterEvent, QPaintEvent
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.history import Block, Entry, NoticeBlock, ReasoningBlock, ScreenBlock, TextBlock, ToolBlock
@@ -17,6 +17,7 @@ from ui.chat.markdown import MarkdownView
 from ui.widgets.icons import IconButton
 from ui.widgets.spinner import Spinner
 
+EDGE = 8  # room on both sides of a message, for the ring that shows where the keyboard is
 _LONG = 4_000  # characters, or
 _TALL = 30  # lines, of a question that are shown before "Show all"
 _COPIED_MS = 1500
@@ -65,6 +66,7 @@ class QuestionView(QWidget):
         self._bubble.setProperty("role", "bubble")
         self._text = PlainText(_shortened(entry.text), self._bubble)
         self._text.setAccessibleName("You wrote")
+        self._text.ring_changed.connect(self._show_ring)
         self._more: QPushButton | None = None
         if self._text.toPlainText() != entry.text and len(_shortened(entry.text)) < len(entry.text):
             self._more = QPushButton("Show all", self._bubble)
@@ -108,7 +110,13 @@ class QuestionView(QWidget):
         """Hide them again."""
         self._copy.update()
 
-    def _arrange(self, width: int) -> int:
+    def _show_ring(self, ring: bool) -> None:
+        self._bubble.setProperty("focused", ring)
+        self._bubble.style().unpolish(self._bubble)
+        self._bubble.style().polish(self._bubble)
+
+    def _arrange(self, outer: int) -> int:
+        width = outer - EDGE
         y = self._arrange_chips(width)
         limit = max(80, round(width * 0.82) - 2 * theme.SPACE_L)
         inner = self._text.natural_width(limit)
@@ -155,7 +163,7 @@ class AnswerView(QWidget):
         self._parts: list[QWidget] = []
         self._shown: list[Block] = []
         self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setContentsMargins(EDGE, 0, EDGE, 0)
         self._column.setSpacing(theme.SPACE_M)
         self._progress = _Progress(self)
         self._column.addWidget(self._progress)
@@ -223,6 +231,17 @@ class AnswerView(QWidget):
             return self._column.totalHeightForWidth(width)
         return self._column.totalSizeHint().height()
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A ring around the text the keyboard is in."""
+        ringed = next((text for text in self.texts() if text.has_ring()), None)
+        if ringed is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(theme.colours().accent), 2))
+        box = QRectF(QRect(ringed.mapTo(self, QPoint(0, 0)), ringed.size()))
+        painter.drawRoundedRect(box.adjusted(1 - EDGE, -3, EDGE - 1, 3), theme.RADIUS_S, theme.RADIUS_S)
+
     def texts(self) -> list[FlowView]:
         """The parts that can hold a selection."""
         views = [part for part in self._parts if isinstance(part, MarkdownView)]
@@ -247,6 +266,7 @@ class AnswerView(QWidget):
             case ReasoningBlock():
                 fold = ReasoningFold(self)
                 fold.view.append(block.text)
+                fold.view.ring_changed.connect(self.update)
                 fold.view.link_asked.connect(self.link_asked)
                 return fold
             case ToolBlock():
@@ -259,6 +279,7 @@ class AnswerView(QWidget):
     def _markdown(self, text: str) -> MarkdownView:
         view = MarkdownView(self)
         view.setAccessibleName("Answer")
+        view.ring_changed.connect(self.update)
         view.link_asked.connect(self.link_asked)
         view.append(text)
         return view

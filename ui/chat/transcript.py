@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QWidget
+from shiboken6 import isValid
 
 from app import events
 from app.events import Event
 from app.history import Block, Entry, ScreenBlock, TextBlock, ToolBlock
+from app.permissions.action import Answer
 from ui import theme
-from ui.chat.answer import Answer
+from ui.chat.answer import Answer as Growing
 from ui.chat.column import Column, Slot
 from ui.chat.message import AnswerView, QuestionView
 from ui.coalesce import Coalescer
@@ -32,7 +35,7 @@ class Transcript(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Conversation")
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab goes to its messages
         self.viewport().setAutoFillBackground(False)
         self._column = Column()
         self._column.setAutoFillBackground(False)
@@ -40,7 +43,7 @@ class Transcript(QScrollArea):
         self._column.setAutoFillBackground(False)
         self._column.link_asked.connect(self.link_asked)
         self._following, self._moving = True, False
-        self._answer: Answer | None = None
+        self._answer: Growing | None = None
         self._slot: Slot | None = None
         self._paint = Coalescer(self._draw_answer, self)
         self._relayout = QTimer(self)
@@ -81,7 +84,7 @@ class Transcript(QScrollArea):
         )
         slot.entry = Entry(answer_id, "assistant", slot.entry.blocks, "streaming")
         slot.pinned = True
-        self._slot, self._answer = slot, Answer(slot.entry)
+        self._slot, self._answer = slot, Growing(slot.entry)
         self._arrange()
 
     def apply(self, event: Event) -> None:
@@ -161,9 +164,9 @@ class Transcript(QScrollArea):
             return
         view.set_tool_state("waiting")
 
-        def answered(_: object) -> None:
-            if not event.answer.cancelled():
-                view.set_tool_state("running" if event.answer.result().allow else "refused")
+        def answered(answer: asyncio.Future[Answer]) -> None:
+            if isValid(view) and not answer.cancelled():
+                view.set_tool_state("running" if answer.result().allow else "refused")
 
         event.answer.add_done_callback(answered)
 
@@ -204,7 +207,7 @@ class Transcript(QScrollArea):
         size = self._to_end.sizeHint()
         port = self.viewport().geometry()
         self._to_end.setGeometry(
-            port.center().x() - size.width() // 2,
+            (self.width() - size.width()) // 2,
             port.bottom() - size.height() - theme.SPACE_M,
             size.width(),
             size.height(),

@@ -104,6 +104,12 @@ class IconLabel(QLabel):
         if event.type() == QEvent.Type.PaletteChange:
             self._redraw()
 
+    def event(self, event: QEvent) -> bool:
+        """Stay sharp on another screen."""
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self._redraw()
+        return super().event(event)
+
     def _redraw(self) -> None:
         colour = getattr(theme.colours(), self._tint)
         self.setPixmap(icon_pixmap(self._icon_name, colour, self._size, self.devicePixelRatioF()))

@@ -63,3 +63,10 @@ def test_a_longer_fence_is_not_closed_by_a_shorter_one():
 def test_definitions_are_found_and_structure_characters_removed():
     assert definitions("see [a][1]\n\n[1]: http://b.c 't'\n") == "[1]: http://b.c 't'"
     assert clean("a\r\nb\0\ufdd0\u2029c\ud800") == "a\nb\ufffd\ufffd\nc?"
+
+
+def test_a_long_list_goes_in_parts_cut_between_outermost_items():
+    source = "".join(f"{number}. item\n   - below\n" for number in range(1, 101))
+    chunks, _ = split(source, final=True)
+    assert [chunk.source.split("\n")[0] for chunk in chunks] == ["1. item", "41. item", "81. item"]
+    assert grow(list(source)) == chunks

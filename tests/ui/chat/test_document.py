@@ -165,3 +165,9 @@ def test_a_long_answer_in_small_pieces_is_drawn_quickly():
     document.finish()
     assert perf_counter() - started < 15  # every one of 8,000 pieces drawn; the program draws far fewer
     assert worst < 0.25
+
+
+def test_a_long_numbered_list_keeps_its_numbers():
+    document = whole("".join(f"{number}. item\n" for number in range(1, 61)))
+    last = document.lastBlock()
+    assert last.textList().itemText(last) == "60."

@@ -3,8 +3,9 @@ from time import perf_counter
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QWheelEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QWheelEvent
+from PySide6.QtWidgets import QApplication, QMenu
+from shiboken6 import isValid
 
 from app import events
 from app.history import Entry, NoticeBlock, ReasoningBlock, TextBlock, ToolBlock
@@ -211,16 +212,21 @@ async def test_a_tool_waits_for_permission_and_is_refused(transcript):
 
 
 async def test_an_answer_after_the_chat_was_closed_is_harmless(transcript, qtbot):
+    problems = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     action = Action("t", "{}", "", "", (), Risk.LOW, "")
     asked = events.PermissionAsked(Ask("1", action, "", ()), asyncio.get_running_loop().create_future())
     transcript.begin_answer("a")
     transcript.apply(events.ToolRequested("1", "t", {}))
     transcript.apply(asked)
+    card = transcript._column.slot_of("a").view
     transcript.clear()
     QApplication.sendPostedEvents(None, 52)  # deferred deletes
     settle()
+    assert not isValid(card)
     asked.answer.set_result(Answer(True))
     await asyncio.sleep(0)
+    assert problems == []
 
 
 def test_an_answer_midway_goes_on_where_it_was(transcript):
@@ -291,3 +297,37 @@ def test_streaming_through_the_window_is_quick(transcript, qtbot):
     settle()
     assert perf_counter() - started < 10
     assert worst < 0.25  # the goal is 0.05 s on a quiet machine
+
+
+def test_the_keyboard_reaches_messages_and_scrolls_from_there(transcript, qtbot):
+    transcript.show_entries([entry(index) for index in range(9)])
+    settle()
+    view = transcript._column.slot_of("7").view.findChild(MarkdownView)
+    transcript.activateWindow()
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    settle()
+    assert view.has_ring()
+    before = transcript.verticalScrollBar().value()
+    qtbot.keyClick(view, Qt.Key.Key_PageUp)
+    settle()
+    assert transcript.verticalScrollBar().value() < before
+    qtbot.keyClick(view, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == view.toPlainText()
+    qtbot.keyClick(view, Qt.Key.Key_End)
+    settle()
+    assert at_end(transcript)
+
+
+def test_the_context_menu_copies_what_is_selected(transcript, qtbot):
+    transcript.show_entries([Entry("a", "assistant", (TextBlock("some words"),))])
+    view = transcript._column.slot_of("a").view.findChild(MarkdownView)
+    view.selectAll()
+    point = QPoint(5, 5)
+    QApplication.sendEvent(
+        view.viewport(), QContextMenuEvent(QContextMenuEvent.Reason.Mouse, point, view.mapToGlobal(point))
+    )
+    menu = next(child for child in view.children() if isinstance(child, QMenu))
+    menu.actions()[0].trigger()
+    menu.close()
+    assert QGuiApplication.clipboard().text() == "some words"
