@@ -18,6 +18,7 @@ from tests.rooms import ROOMS, ROOT, imported_names
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUNTIME = [Requirement(text) for text in PROJECT["dependencies"]]
 DEV = [Requirement(text) for text in PROJECT["optional-dependencies"]["dev"]]
+IN_THE_SAME_VERSION = {"shiboken6": "pyside6-essentials"}  # parts of what is declared
 WITHOUT_IMPORT = {"onnxruntime"}  # what rapidocr computes with, though it doesn't ask for it itself
 
 
@@ -30,7 +31,8 @@ def distributions(imported: set[str]) -> dict[str, set[str]]:
     """Which installed distributions have each of the imported names that are neither ours nor Python's."""
     ours = {*ROOMS, "resources", "tests", *sys.stdlib_module_names}
     known = importlib.metadata.packages_distributions()
-    return {name: {canonical(d) for d in known.get(name, [])} for name in imported - ours}
+    found = {name: {canonical(d) for d in known.get(name, [])} for name in imported - ours}
+    return {name: {IN_THE_SAME_VERSION.get(d, d) for d in names} for name, names in found.items()}
 
 
 def test_every_library_that_the_rooms_import_is_declared():
