@@ -21,7 +21,7 @@ def cores() -> int:
 
 
 def yield_to_others() -> None:
-    """Lower this thread's priority, and of the threads it will start. Linux counts it by thread; elsewhere nothing."""
+    """Lower this thread's priority, and of those it will start. Only Linux keeps one for each thread."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -24,7 +24,7 @@ class Runner:
 
     def __init__(self, model: Decoder, context: int, parameters: int) -> None:
         self.model, self.context = model, context
-        # From the model's size, not from a measurement: the same chunks, so the same rounding, on every start.
+        # By the model's size, not by a measurement: the same chunks, so the same rounding, on every start.
         affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
         self.chunk = max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
 
@@ -34,7 +34,7 @@ class Runner:
 
     @torch.inference_mode()
     def forward(self, ids: Sequence[int], cache: Kv, *, rate: bool = True) -> Tensor | None:
-        """Take tokens in (at most a chunk of them); (vocabulary,) logits after the last, if they are to be rated."""
+        """Take in tokens, at most a chunk; (vocabulary,) logits after the last, if it is to be rated."""
         started = perf_counter()
         hidden = self.model.hidden(torch.tensor(ids), cache)
         logits = self.model.rate(hidden[-1]) if rate else None

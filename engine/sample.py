@@ -1,7 +1,7 @@
 """From logits to a token. Pure: all state (the generator) is the caller's.
 
-The steps, in order: repetition penalty, top-k, top-p, min-p, temperature. The three cuts judge the model's own distribution,
-so a high temperature varies among likely tokens instead of letting unlikely ones in.
+The steps, in order: repetition penalty, top-k, top-p, min-p, temperature. The cuts judge the model's own
+distribution, so a high temperature varies among likely tokens instead of letting unlikely ones in.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def choose(logits: Tensor, sampling: Sampling, recent: Sequence[int], chance: to
 
 
 def penalise(logits: Tensor, recent: Sequence[int], penalty: float) -> Tensor:
-    """Logits with each recent token made less likely: divided by the penalty where positive, multiplied where not."""
+    """Logits with recent tokens made less likely: divided by the penalty if positive, else multiplied."""
     if penalty == 1 or not recent:
         return logits
     ids = torch.tensor(sorted(set(recent)))
@@ -50,7 +50,7 @@ def penalise(logits: Tensor, recent: Sequence[int], penalty: float) -> Tensor:
 
 
 def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """The tokens that may be chosen, likeliest first where a cut sorted them, and their probabilities (sum 1)."""
+    """The tokens that may be chosen, and their probabilities (sum 1)."""
     ids, kept = _likeliest(logits, sampling)
     if sampling.min_p > 0:
         enough = kept >= kept.max() + torch.tensor(sampling.min_p).log()

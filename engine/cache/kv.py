@@ -48,7 +48,7 @@ class Kv:
         room[1, :, start:end] = values.transpose(0, 1)
 
     def read(self, layer: int, first: int, end: int) -> tuple[Tensor, Tensor]:
-        """A layer's keys and values at positions first to end, each (heads, end - first, head dim); no copy."""
+        """A layer's keys and values at positions first to end, (heads, seen, head dim) each; no copy."""
         keys, values = self._layers[layer][:, :, first:end]
         return keys, values
 

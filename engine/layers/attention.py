@@ -1,4 +1,4 @@
-"""Causal attention over a growing cache, with a window where the layer has one; heads may share keys and values."""
+"""Causal attention over a growing cache; heads may share keys and values, and look back only a window."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.layers.rope import Rope, Rotation
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """Where a run of tokens lies in its sequence; holds what all layers need of that, made once a forward pass."""
+    """Where a run of tokens lies in its sequence, and what all layers need of that, made once."""
 
     start: int
     count: int
@@ -39,7 +39,7 @@ class Span:
         return self._rotations[rope]
 
     def mask(self, window: int | None) -> Tensor | None:
-        """(count, end - first): 0 where a token sees a position, -inf where not; None for one token, which sees all."""
+        """(count, end - first): 0 where a token sees a position, else -inf. None: a lone token sees all."""
         if self.count == 1:
             return None
         if window not in self._masks:
@@ -57,7 +57,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """How a layer's width is cut: `count` query heads, in groups that share one of `kv` key and value heads."""
+    """How a layer is cut: `count` query heads, in groups that share one of `kv` key and value heads."""
 
     count: int
     kv: int
@@ -81,7 +81,7 @@ class Attention:
     def __call__(self, x: Tensor, span: Span, cache: Kv) -> Tensor:
         """(n, width) -> (n, width); the tokens' keys and values are appended to the cache."""
         count, kv, dim = self.heads.count, self.heads.kv, self.heads.dim
-        query, key, value = self.qkv(x).view(-1, count + 2 * kv, dim).split((count, kv, kv), dim=1)
+        query, key, value = torch.split(self.qkv(x).view(-1, count + 2 * kv, dim), [count, kv, kv], dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         rotation = span.rotation(self.rope)

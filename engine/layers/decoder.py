@@ -1,4 +1,4 @@
-"""The outline that decoder-only models share: look tokens up, pass the blocks, normalise, rate every token."""
+"""The outline that decoder-only models share: look tokens up, pass the blocks, normalise, rate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Decoder:
     softcap: float | None = None  # logits are squeezed between plus and minus this
 
     def hidden(self, ids: Tensor, cache: Kv) -> Tensor:
-        """(n,) tokens that follow what the cache holds -> (n, width), ready for `rate`; the cache takes them in."""
+        """(n,) tokens, which follow those in the cache and join them -> (n, width), ready for `rate`."""
         span = Span(cache.length, ids.shape[0])
         x = self.embedding.rows(ids) * self.embedding_scale
         for block in self.blocks:

@@ -1,6 +1,6 @@
 """Architectures. Each file in this folder is one (or several that differ in name only), and names itself.
 
-A member has `NAMES`; `configure(file) -> Config`, which reads the file's metadata; and `build(config, tensors) -> Decoder`.
+A member has `NAMES`; `configure(file) -> Config`, from its metadata; and `build(config, tensors) -> Decoder`.
 """
 
 from __future__ import annotations

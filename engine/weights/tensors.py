@@ -63,7 +63,7 @@ class Tensors:
         return RmsNorm(self.tensor(f"{name}.weight", width), eps)
 
     def finish(self) -> None:
-        """Refuse a file with tensors that nobody asked for: a model run without a part of it talks nonsense."""
+        """Refuse a file with tensors that nobody asked for: without a part of it, a model talks nonsense."""
         for name in self._file.tensors:
             if name not in self._used and not name.removesuffix(".weight").endswith(IGNORED):
                 raise self._file.refuse(

@@ -1,4 +1,4 @@
-"""Tiny models with random weights: written as GGUF by gguf-py, and run by a plain float64 forward of its own."""
+"""Tiny models with random weights: written by gguf-py, and run by a plain float64 forward."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def vocabulary(architecture: str) -> list[str]:
 
 
 def byte_letters() -> list[str]:
-    """The printable letters that stand for the 256 bytes in byte-level vocabularies, in order of the bytes."""
+    """The letters that stand for the 256 bytes in byte-level vocabularies, in order of the bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     spare = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(spare)) for byte in range(256)]
@@ -134,7 +134,8 @@ def _write_tokenizer(writer: gguf.GGUFWriter, architecture: str) -> None:
         writer.add_eos_token_id(2)
         writer.add_add_bos_token(False)
         writer.add_chat_template(
-            "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+            "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+            "{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
         )
     else:
@@ -149,7 +150,7 @@ def _write_tokenizer(writer: gguf.GGUFWriter, architecture: str) -> None:
 
 
 def forward(shape: Shape, tensors: dict[str, np.ndarray], ids: list[int]) -> np.ndarray:
-    """(n,) tokens -> (n, vocabulary) logits, all at once, in float64 and loops: nothing shared with the engine."""
+    """(n,) tokens -> (n, vocabulary) logits, in float64 and loops: nothing shared with the engine."""
     w = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
     gemma = shape.architecture == "gemma3"
     x = w["token_embd.weight"][ids] * (np.sqrt(shape.width) if gemma else 1)

@@ -1,0 +1,99 @@
+"""A model ready to answer: what the engine thread brings into memory, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+
+from engine import device, models
+from engine.api import BadRequest, ModelInfo, Request
+from engine.cache.prefix import Prefixes
+from engine.runner import Runner
+from engine.sequence import Job, Sequence
+from engine.text.dialogue import Dialogue
+from engine.text.template import Template
+from engine.text.tokenizer import Tokenizer
+from engine.weights.config import Config
+from engine.weights.describe import Description, describe
+from engine.weights.gguf import GgufFile
+
+CONTEXT = 8_192  # tokens, unless asked for otherwise or the model was trained for fewer
+KEPT_BYTES = 1 << 30  # of finished sequences' keys and values, and at most
+KEPT_SHARE = 1 / 8  # of the machine's memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """A model, its tokenizer and template, and what it remembers of earlier requests."""
+
+    info: ModelInfo
+    weight_bytes: int
+    runner: Runner
+    tokenizer: Tokenizer
+    template: Template
+    prefixes: Prefixes
+
+    def count(self, text: str) -> int:
+        """Tokens of a text by itself."""
+        return self.tokenizer.count(text)
+
+    def dialogue(self, request: Request) -> Dialogue:
+        """The request as tokens, and the reader of its answer."""
+        return Dialogue(self.tokenizer, self.template, request)
+
+    def sequence(self, job: Job) -> Sequence:
+        """A job, ready for its first step."""
+        return Sequence(job, self.dialogue(job.request), self.runner, self.prefixes)
+
+
+def load(path: Path, context: int | None, threads: int | None) -> Loaded:
+    """Read a model file, on the thread that will run it: torch's own threads belong to their caller."""
+    threads = threads or device.cores()
+    torch.set_num_threads(threads)
+    with GgufFile(path) as file, torch.inference_mode():
+        tokenizer, template = Tokenizer.from_gguf(file), Template.from_gguf(file)
+        config, model, weight_bytes = models.load(file, threads)
+        facts = describe(file)
+    context = _context(config, context)
+    return Loaded(
+        info=_info(facts, config, context, threads, template.shows_tools),
+        weight_bytes=weight_bytes,
+        runner=Runner(model, context, facts.parameters - _looked_up(config)),
+        tokenizer=tokenizer,
+        template=template,
+        prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),
+    )
+
+
+def _context(config: Config, wanted: int | None) -> int:
+    if wanted is None:
+        return min(config.context_length, CONTEXT)
+    if not 2 <= wanted <= config.context_length:
+        raise BadRequest(
+            f"A context of {wanted:,} tokens doesn't fit; the model takes 2 to {config.context_length:,}."
+        )
+    return wanted
+
+
+def _looked_up(config: Config) -> int:
+    """Weights that not every token passes: the embedding, and the head that only the last one needs."""
+    return config.vocab_size * config.width * (1 if config.tied else 2)
+
+
+def _info(
+    facts: Description, config: Config, context: int, threads: int, knows_tools: bool
+) -> ModelInfo:
+    return ModelInfo(
+        name=facts.name,
+        architecture=config.architecture,
+        parameters=facts.parameters,
+        file_bytes=facts.file_bytes,
+        quantisation=facts.quantisation,
+        context_length=config.context_length,
+        context=context,
+        device=device.describe(threads),
+        knows_tools=knows_tools,
+    )

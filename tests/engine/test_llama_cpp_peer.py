@@ -1,0 +1,133 @@
+"""The real models against llama.cpp, over the same texts (pytest -m peer -s shows the figures).
+
+llama.cpp rounds activations to 8 bits wherever weights are stored in blocks; we don't. So it is asked twice:
+with the weights decoded to F32 beforehand (by gguf-py), where it rounds nothing and must agree, and with the
+file as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+
+from engine import models
+from engine.runner import Runner
+from engine.weights.gguf import GgufFile
+from tests.engine.peer_texts import texts
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(1_800)]
+
+SHORTEST, LONGEST = 600, 1_500  # tokens of a text
+MARGIN = 0.3  # llama.cpp's lead of its first choice over its second, from which on ours must be the same
+EXACT_KL = 1e-5
+MEAN_KL = 0.01
+ROUNDED = 0.01  # share of clear choices that 8-bit activations may turn
+F32 = 0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two engines rate the tokens of a text; `divergence` is KL(theirs || ours) in nats, (n,)."""
+
+    wrong: int  # clear choices of theirs that aren't ours
+    clear: int
+    divergence: torch.Tensor
+
+
+@pytest.fixture(scope="module", params=["smollm2", "gemma3"])
+def file(request: pytest.FixtureRequest) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def ours(file: Path) -> Runner:
+    with GgufFile(file) as opened:
+        config, model, _ = models.load(opened, threads=2)
+    return Runner(model, config.context_length, parameters=10**8)
+
+
+@pytest.fixture(scope="module")
+def open_theirs() -> Iterator[Callable[[Path], Any]]:
+    llama_cpp = pytest.importorskip("llama_cpp", reason="needs the 'peer' extra")
+    quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
+    llama_cpp.llama_log_set(quiet, ctypes.c_void_p())
+    opened = []
+
+    def open_it(path: Path) -> Any:
+        sizes = {"n_ctx": LONGEST, "n_batch": 256, "n_threads": 2, "type_k": F32, "type_v": F32}
+        opened.append(llama_cpp.Llama(str(path), logits_all=True, verbose=False, **sizes))
+        return opened[-1]
+
+    yield open_it
+    for model in opened:
+        model.close()
+
+
+def test_we_agree_with_llama_cpp_where_it_rounds_nothing(
+    file: Path, ours: Runner, open_theirs: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    theirs = open_theirs(decoded(file, tmp_path / "decoded.gguf"))
+    for kind, text in texts().items():
+        agreement = compare(theirs, ours, kind, text)
+        assert agreement.wrong == 0, kind
+        assert agreement.divergence.mean() < EXACT_KL, kind
+
+
+def test_we_are_as_close_to_llama_cpp_as_its_rounding_lets_us(
+    file: Path, ours: Runner, open_theirs: Callable[[Path], Any]
+) -> None:
+    theirs = open_theirs(file)
+    all_of_it = [compare(theirs, ours, kind, text) for kind, text in texts().items()]
+    assert torch.cat([agreement.divergence for agreement in all_of_it]).mean() < MEAN_KL
+    assert sum(each.wrong for each in all_of_it) < ROUNDED * sum(each.clear for each in all_of_it)
+
+
+def compare(theirs: Any, ours: Runner, kind: str, text: str) -> Agreement:
+    """Both engines over a text, token for token."""
+    ids = theirs.tokenize(text.encode(), add_bos=True, special=False)[:LONGEST]
+    assert len(ids) >= SHORTEST
+    theirs.reset()
+    theirs.eval(ids)
+    agreement = agree(torch.from_numpy(np.array(theirs.scores[: len(ids)])), ours.logits(ids))
+    assert agreement.clear > len(ids) / 2
+    print(
+        f"\n{theirs.metadata['general.architecture']}, {kind}: {len(ids)} tokens, {agreement.wrong} of "
+        f"{agreement.clear} clear choices differ, KL mean {agreement.divergence.mean():.7f}, "
+        f"worst {agreement.divergence.max():.5f}"
+    )
+    return agreement
+
+
+def agree(theirs: torch.Tensor, ours: torch.Tensor) -> Agreement:
+    """Compare (n, vocabulary) logits."""
+    first, second = theirs.topk(2).values.T
+    clear = first - second > MARGIN
+    wrong = (theirs.argmax(-1) != ours.argmax(-1)) & clear
+    their_log, our_log = torch.log_softmax(theirs, -1), torch.log_softmax(ours, -1)
+    return Agreement(int(wrong.sum()), int(clear.sum()), (their_log.exp() * (their_log - our_log)).sum(-1))
+
+
+def decoded(source: Path, target: Path) -> Path:
+    """The same model with every tensor in F32, by gguf-py alone."""
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
+    for name, entry in reader.fields.items():
+        if name.startswith("GGUF.") or name in ("general.architecture", "general.file_type"):
+            continue
+        kind, *rest = entry.types
+        writer.add_key_value(name, entry.contents(), kind, sub_type=rest[-1] if rest else None)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return target
