@@ -80,7 +80,7 @@ class Dialogue:
             events += self._reasoned(reasoning) + self._answered(answer)
         events += self._spoken(self._stop.finish())
         if self._calls is not None:
-            events += self._text(self._calls.finish())
+            events += self._text(self._calls.finish(is_cut=reason in ("length", "cancelled")))
         return events + ([Text("", self._take())] if self._tokens else [])
 
     def _read(self, template: Template, request: Request) -> tuple[list[int], str]:

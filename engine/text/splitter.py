@@ -121,9 +121,9 @@ class CallSplitter:
             pass
         return found
 
-    def finish(self) -> str:
-        """Text that was held back; what is left of a call is none."""
-        text = "" if self.is_calling else self._pending
+    def finish(self, is_cut: bool) -> str:
+        """Text that was held back. What is left of a call is none, nor is the beginning of a cut one."""
+        text = "" if self.is_calling or is_cut else self._pending
         self._pending = ""
         return text
 

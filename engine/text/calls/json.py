@@ -55,7 +55,7 @@ def grammar(tools: Sequence[ToolSpec], opened: bool) -> str:
             raise BadRequest(f"{tool.name!r} can't be the name of a tool.")
     first = "call" if opened else f'"{OPENING}" call'
     lines = [
-        f'start: {first} (/\\s{{0,2}}/ "{OPENING}" call){{0,{MOST_CALLS - 1}}}',
+        f'start: {first} (/[ \\n]{{0,2}}/ "{OPENING}" call){{0,{MOST_CALLS - 1}}}',
         f'call: /\\n?/ one /\\n?/ "{CLOSING}"',
         "one: " + " | ".join(f"tool{index}" for index in range(len(tools))),
     ]
