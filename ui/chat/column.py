@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.history import Entry, ToolBlock
 from ui import theme
-from ui.chat.message import EDGE, MessageView, make_view
+from ui.chat.message import MessageView, make_view
+from ui.chat.question import EDGE
 
 GAP = 28  # between messages
 _NARROW = 560  # below this width the margins shrink

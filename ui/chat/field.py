@@ -97,7 +97,7 @@ class Field(QPlainTextEdit):
         lines = max(1, round(self.document().size().height()))
         first = self.document().firstBlock().layout()
         line = first.lineAt(0).height() if first.lineCount() else 0.0
-        height = ceil(min(lines, MOST_LINES) * (line or self.fontMetrics().lineSpacing())) + 6
+        height = ceil(min(lines, MOST_LINES) * (line or self.fontMetrics().lineSpacing())) + 10
         return QSize(super().sizeHint().width(), height)
 
     def _fit(self) -> None:

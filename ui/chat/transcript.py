@@ -17,7 +17,8 @@ from app.permissions.action import Answer
 from ui import theme
 from ui.chat.answer import Answer as Growing
 from ui.chat.column import Column, Slot
-from ui.chat.message import AnswerView, QuestionView
+from ui.chat.message import AnswerView
+from ui.chat.question import QuestionView
 from ui.coalesce import Coalescer
 from ui.widgets.icons import icon
 
