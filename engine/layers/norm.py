@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation."""
+"""Normalisation: by the root mean square, and by mean and variance."""
 
 from __future__ import annotations
 
@@ -18,3 +18,16 @@ class RmsNorm:
     def __call__(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., width)."""
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerNorm:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last dimension."""
+
+    weight: Tensor  # (width,)
+    bias: Tensor  # (width,)
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(..., width) -> (..., width)."""
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)

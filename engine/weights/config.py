@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from engine.api import BadModel
 from engine.weights.gguf import GgufFile
 from engine.weights.header import shown
+from engine.weights.source import Facts
 
 LAYERS_LIMIT = 10_000
 SIZE_LIMIT = 1 << 24
@@ -121,7 +122,7 @@ def decoder(file: GgufFile, keys: Keys) -> Config:
 class Keys:
     """An architecture's own keys: each stands in the file behind its name, as in `llama.block_count`."""
 
-    def __init__(self, file: GgufFile, architecture: str) -> None:
+    def __init__(self, file: Facts, architecture: str) -> None:
         self.file, self.architecture = file, architecture
 
     def name(self, key: str) -> str:

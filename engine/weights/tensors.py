@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import torch
 from torch import Tensor
 
 from engine.api import BadModel
 from engine.layers.linear import Linear
-from engine.layers.norm import RmsNorm
+from engine.layers.norm import LayerNorm, RmsNorm
 from engine.quant import dequantise
 from engine.weights.source import WeightFile
 
@@ -62,9 +64,18 @@ class Tensors:
         """The normalisation of this name."""
         return RmsNorm(self.tensor(f"{name}.weight", width), eps)
 
-    def finish(self) -> None:
-        """Refuse a file with tensors that nobody asked for: without a part of it, a model talks nonsense."""
+    def layer_norm(self, name: str, width: int, eps: float) -> LayerNorm:
+        """The normalisation of this name, with its bias."""
+        return LayerNorm(self.tensor(f"{name}.weight", width), self.tensor(f"{name}.bias", width), eps)
+
+    def finish(self, *prefixes: str) -> None:
+        """Refuse a file with tensors that nobody asked for: without a part of it, a model talks nonsense.
+
+        With prefixes: only those whose names begin with one of them; the rest is another model's.
+        """
         for name in self._file.tensors:
+            if prefixes and not name.startswith(prefixes):
+                continue
             if name not in self._used and not name.removesuffix(".weight").endswith(IGNORED):
                 raise self._file.refuse(
                     f"it holds the tensor {name}, which Sidelight doesn't know how to use"
@@ -82,6 +93,9 @@ class Tensors:
         if found != tuple(out.shape):
             raise self._wrong(full, found, tuple(out.shape))
         dequantise(self._file, full, out.numpy(), self._threads)
+        least, most = torch.aminmax(out)  # one undefined value makes both undefined
+        if not isfinite(least) or not isfinite(most):
+            raise self._file.refuse(f"the tensor {full} holds values that are not numbers; it is damaged")
         self._used[full] = out.nbytes
 
     def _wrong(self, name: str, found: tuple[int, ...], expected: tuple[int, ...]) -> BadModel:
