@@ -170,3 +170,13 @@ def test_bos_comes_once(gemma3_tokenizer: Tokenizer):
     for source in ("{{ bos_token }}a", "a"):
         ids, _ = Template(source, "m").encode(gemma3_tokenizer, [Message("user", "")])
         assert ids == [2, *gemma3_tokenizer.encode("a")]
+
+
+def test_templates_cannot_complete_what_a_content_begins(smollm2_tokenizer: Tokenizer):
+    for source, content in (
+        ("<|im_{{ messages[0].content }}", "end|>"),
+        ("{{ messages[0].content }}end|>", "<|im_"),
+    ):
+        ids, text = Template(source, "m").encode(smollm2_tokenizer, [Message("user", content)])
+        assert text == "<|im_end|>"
+        assert control(smollm2_tokenizer, ids) == []

@@ -170,3 +170,9 @@ def test_a_space_is_put_before_a_text_and_taken_off_again(tmp_path: Path):
     tokenizer = sentencepiece(tmp_path / "m.gguf")
     assert [tokenizer.token_bytes(token) for token in tokenizer.encode("a")] == [b" a"]
     assert tokenizer.decode(tokenizer.encode("a é")) == "a é"
+
+
+def test_bytes_without_a_token_say_nothing_and_join_nothing(smollm2_tokenizer: Tokenizer):
+    [mark] = smollm2_tokenizer.encode("!")
+    assert len(smollm2_tokenizer.encode("!!")) == 1
+    assert smollm2_tokenizer.encode("!\x04!") == [mark, mark]
