@@ -59,7 +59,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("Engine", "Ticket"):
-        from engine import engine
+        from engine import device
+
+        with device.patient_workers():
+            from engine import engine
 
         return getattr(engine, name)
     raise AttributeError(f"module 'engine' has no attribute {name!r}")

@@ -6,9 +6,12 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 
 import psutil
 
+SPINS = "GOMP_SPINCOUNT"
+SPIN_COUNT = "5000"  # some 50 microseconds: until the next operation
 NICENESS = 5  # behind the window and other programs, ahead of idle jobs
 
 
@@ -25,6 +28,24 @@ def yield_to_others() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
+@contextlib.contextmanager
+def patient_workers() -> Iterator[None]:
+    """While torch is first imported: its workers (GNU OpenMP) shall wait asleep, not spin for milliseconds.
+
+    Between two operations they'd burn the very core that the other worker, or the window, is waiting for.
+    Measured with every core of the machine busy: five times the tokens a second. It is read once, so it is
+    then taken back, for the sake of programs we start.
+    """
+    if SPINS in os.environ or "OMP_WAIT_POLICY" in os.environ:
+        yield  # the person has decided
+        return
+    os.environ[SPINS] = SPIN_COUNT
+    try:
+        yield
+    finally:
+        del os.environ[SPINS]
 
 
 def describe(threads: int) -> str:

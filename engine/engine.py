@@ -53,11 +53,11 @@ class Engine:
         load_it = partial(load, path, context, threads)
         self._thread = Thread(target=self._run, args=(load_it, outcome), name="engine", daemon=True)
         self._thread.start()
+        atexit.register(self.close)  # a thread inside torch must not outlive the interpreter
         if (error := _wait(outcome, self._thread)) is not None:
-            self._thread.join()
+            self.close()
             raise error
         self.info = self._loaded.info
-        atexit.register(self.close)  # a thread inside torch must not outlive the interpreter
 
     def submit(self, request: Request, emit: Callable[[Event], None]) -> Ticket:
         """Queue a request; its last event is `Done` or `Failed`, exactly one.
@@ -137,8 +137,8 @@ class Engine:
         if (sequence := self._scheduler.next_turn()) is not None:
             works = self._attempt(sequence.job, self._step, sequence)
             if not works or sequence.is_over:
-                self._scheduler.leave(sequence)
                 self._loaded.prefixes.keep(sequence.tokens, sequence.cache)
+                self._scheduler.leave(sequence)
 
     def _begin(self, job: Job) -> None:
         if job.is_cancelled:

@@ -22,6 +22,7 @@ from engine.weights.gguf import GgufFile
 
 CONTEXT = 8_192  # tokens, unless asked for otherwise or the model was trained for fewer
 KEPT_BYTES = 1 << 30  # of finished sequences' keys and values, and at most
+MOST_THREADS = 256
 KEPT_SHARE = 1 / 8  # of the machine's memory
 
 
@@ -51,7 +52,9 @@ class Loaded:
 
 def load(path: Path, context: int | None, threads: int | None) -> Loaded:
     """Read a model file, on the thread that will run it: torch's own threads belong to their caller."""
-    threads = threads or device.cores()
+    threads = device.cores() if threads is None else threads
+    if not 1 <= threads <= MOST_THREADS:
+        raise BadRequest(f"{threads} threads can't be; it takes 1 to {MOST_THREADS}.")
     torch.set_num_threads(threads)
     with GgufFile(path) as file, torch.inference_mode():
         tokenizer, template = Tokenizer.from_gguf(file), Template.from_gguf(file)
@@ -83,9 +86,7 @@ def _looked_up(config: Config) -> int:
     return config.vocab_size * config.width * (1 if config.tied else 2)
 
 
-def _info(
-    facts: Description, config: Config, context: int, threads: int, knows_tools: bool
-) -> ModelInfo:
+def _info(facts: Description, config: Config, context: int, threads: int, knows_tools: bool) -> ModelInfo:
     return ModelInfo(
         name=facts.name,
         architecture=config.architecture,

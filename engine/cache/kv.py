@@ -42,7 +42,7 @@ class Kv:
         """Write a layer's (n, heads, head dim) keys and values after the first `length` positions."""
         start, end = self.length, self.length + keys.shape[0]
         if end > self._layers[layer].shape[2]:
-            self._grow(layer, max(end, min(self.limit, end + max(BLOCK, end // 4))))
+            self._grow(layer, max(end, min(self.limit, end + end // 4)))
         room = self._layers[layer]
         room[0, :, start:end] = keys.transpose(0, 1)
         room[1, :, start:end] = values.transpose(0, 1)

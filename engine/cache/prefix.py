@@ -43,8 +43,9 @@ class Prefixes:
         when most of it serves, else copied: a short side request must not cost the conversation its cache.
         """
         best, length = None, 0
+        wanted = tuple(tokens[:-1])
         for kept in reversed(self._kept):
-            if (common := shared(kept.tokens, tokens[:-1])) > length:
+            if (common := shared(kept.tokens, wanted)) > length:
                 best, length = kept, common
         if best is None:
             return None
@@ -59,7 +60,7 @@ class Prefixes:
         self._kept.clear()
 
 
-def shared(one: Run[int], other: Run[int]) -> int:
+def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     """How many leading tokens two runs have in common."""
     most = min(len(one), len(other))
     low = 0

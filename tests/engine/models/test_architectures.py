@@ -103,7 +103,7 @@ def test_tensors_that_do_not_fit_are_named(
 
 def test_an_unknown_architecture_is_named_with_what_we_run(tmp_path: Path) -> None:
     path = tiny.write(tmp_path / "m.gguf", replace(tiny.LLAMA, architecture="llama9"), {})
-    with GgufFile(path) as file, pytest.raises(BadModel, match="'llama9'.*gemma3, llama"):
+    with GgufFile(path) as file, pytest.raises(BadModel, match=r"'llama9'.*gemma3, llama"):
         load(file, threads=1)
 
 

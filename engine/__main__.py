@@ -1,0 +1,200 @@
+"""The engine alone: `python -m engine info | generate | tokenize`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.api import (
+    BadRequest,
+    Done,
+    EngineError,
+    Event,
+    Failed,
+    Message,
+    Prefill,
+    Reasoning,
+    Request,
+    Sampling,
+    Text,
+    Usage,
+)
+
+PLAIN = Sampling()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 2 is a refusal, whose reason is on stderr, and 130 is Ctrl+C."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a console that can't show a sign shows a question mark
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except EngineError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader has seen enough
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def info(options: argparse.Namespace) -> None:
+    """Say what a model file holds, without running it."""
+    from engine.weights.describe import describe
+    from engine.weights.gguf import GgufFile
+
+    with GgufFile(options.file) as file:
+        facts = describe(file)
+    print(_json(facts.as_dict()) if options.json else facts)
+
+
+def tokenize(options: argparse.Namespace) -> None:
+    """Show a text's tokens."""
+    from engine.text.tokenizer import Tokenizer
+    from engine.weights.gguf import GgufFile
+
+    with GgufFile(options.file) as file:
+        tokenizer = Tokenizer.from_gguf(file)
+    ids = tokenizer.encode(options.text, special=options.special, bos=options.special)
+    if options.json:
+        print(_json({"ids": ids, "count": len(ids)}))
+        return
+    for token in ids:
+        print(f"{token:>8} {tokenizer.token_bytes(token).decode(errors='backslashreplace')!r}")
+
+
+def generate(options: argparse.Namespace) -> None:
+    """Continue a text, or answer a message, as it is made."""
+    from engine import Engine
+
+    request = _request(options)
+    engine = Engine(options.file, context=options.context, threads=options.threads)
+    try:
+        show = _show_json if options.json else _show
+        for event in engine.generate(request):
+            if isinstance(event, Failed):
+                raise event.error
+            show(event)
+            if isinstance(event, Done) and options.stats:
+                print(_stats(event.usage), file=sys.stderr)
+    finally:
+        engine.close()
+
+
+def _request(options: argparse.Namespace) -> Request:
+    sampling = Sampling(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
+        seed=options.seed,
+    )
+    if options.prompt is not None:
+        if options.system is not None:
+            raise BadRequest(
+                "Instructions (--system) go with a message (--chat), not with a text to continue."
+            )
+        return Request(prompt=options.prompt, sampling=sampling, max_tokens=options.max_tokens)
+    system = () if options.system is None else (Message("system", options.system),)
+    messages = (*system, Message("user", options.chat))
+    return Request(messages=messages, sampling=sampling, max_tokens=options.max_tokens)
+
+
+def _show(event: Event) -> None:
+    if isinstance(event, Text | Reasoning):
+        print(event.text, end="", flush=True)
+    elif isinstance(event, Done):
+        print()
+
+
+def _show_json(event: Event) -> None:
+    """One event a line."""
+    values: dict[str, Any] = {"event": type(event).__name__.lower()}
+    match event:
+        case Text() | Reasoning():
+            values |= {"text": event.text, "tokens": event.tokens}
+        case Prefill():
+            values |= {"done": event.done, "total": event.total, "cached": event.cached}
+        case Done():
+            usage = {name: getattr(event.usage, name) for name in Usage.__dataclass_fields__}
+            values |= {"reason": event.reason, "usage": usage}
+    print(_json(values), flush=True)
+
+
+def _stats(usage: Usage) -> str:
+    fresh = usage.prompt_tokens - usage.cached_tokens
+    return (
+        f"prompt: {usage.prompt_tokens:,} tokens, {usage.cached_tokens:,} of them cached, "
+        f"{_pace(fresh, usage.prefill_seconds)}; reply: {usage.generated_tokens:,} tokens, "
+        f"{_pace(usage.generated_tokens, usage.decode_seconds)}"
+    )
+
+
+def _pace(tokens: int, seconds: float) -> str:
+    return f"{seconds:.2f} s, {tokens / max(seconds, 1e-9):,.1f} a second"
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m engine", description="Run a model file (GGUF) on this machine."
+    )
+    commands = parser.add_subparsers(title="commands", required=True)
+    about = _command(commands, "info", info, "say what a model file holds")
+    _add_json(about, "print one JSON object")
+    _add_generate(_command(commands, "generate", generate, "continue a text or answer a message"))
+    tokens = _command(commands, "tokenize", tokenize, "show a text's tokens")
+    tokens.add_argument("text", help="the text")
+    tokens.add_argument("--special", action="store_true", help="read control tokens in the text as such")
+    _add_json(tokens, "print one JSON object")
+    return parser
+
+
+def _command(commands: Any, name: str, run: Any, words: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=words, description=run.__doc__)
+    command.add_argument("file", type=Path, help="the model file")
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_json(command: argparse.ArgumentParser, words: str) -> None:
+    command.add_argument("--json", action="store_true", help=words)
+
+
+def _add_generate(command: argparse.ArgumentParser) -> None:
+    start = command.add_mutually_exclusive_group(required=True)
+    start.add_argument("--prompt", help="text to continue as it stands")
+    start.add_argument("--chat", help="a message to answer, through the model's chat template")
+    command.add_argument("--system", help="instructions for the answer, with --chat")
+    command.add_argument(
+        "--max-tokens", type=int, help="the longest reply (default: until the context is full)"
+    )
+    for name, kind, words in (
+        ("temperature", float, "0 always takes the likeliest token"),
+        ("top-k", int, "choose among this many tokens; 0: all"),
+        ("top-p", float, "choose among the likeliest tokens that make up this share; 1: all"),
+        ("min-p", float, "leave out tokens below this share of the likeliest one's chance; 0: none"),
+        ("repetition-penalty", float, "above 1, recent tokens become less likely"),
+    ):
+        default = getattr(PLAIN, name.replace("-", "_"))
+        command.add_argument(f"--{name}", type=kind, default=default, help=f"{words} (default: {default})")
+    command.add_argument("--seed", type=int, help="makes the reply repeatable")
+    command.add_argument("--context", type=int, help="tokens that prompt and reply may have together")
+    command.add_argument("--threads", type=int, help="processor threads (default: one for each core)")
+    command.add_argument("--stats", action="store_true", help="say at the end what it took, on stderr")
+    _add_json(command, "print one JSON object for each event")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
