@@ -37,7 +37,8 @@ class Dialogue:
         self._strips = bool(template.stops) and not is_raw  # "Assistant:" leaves the space to the model
         self._constraint: Constraint | None = None
         self._is_required = request.tool_choice == "required"
-        self._has_called = self._has_ended = self._is_free = False
+        self._has_called = self._has_ended = False
+        self._is_free = False  # in a call that whoever pushes tokens did not hold to its grammar
         self._tokens = 0  # pushed since the last event that counted them
 
     @property
@@ -53,7 +54,7 @@ class Dialogue:
 
     def constrain(self, logits: torch.Tensor | np.ndarray) -> None:
         """Forbid in place what may not come next; costs nothing outside tool calls."""
-        if self._is_required and self._constraint is None and not self._is_free:
+        if self._is_required and self._constraint is None:
             self._require()
         if self._constraint is not None:
             self._constraint.mask(logits)
@@ -66,7 +67,7 @@ class Dialogue:
             self._has_ended = True
             return []
         if self._constraint is not None and not self._constraint.accept(token):
-            self._constraint, self._is_free = None, True  # whoever pushed it hasn't let us constrain
+            self._constraint, self._is_free, self._is_required = None, True, False
         self._tokens += 1
         events = self._events(self._detokenizer.push(token))
         self._arm()
@@ -108,13 +109,15 @@ class Dialogue:
             self._constraint = Constraint(self._tokenizer, self._syntax.grammar(self._tools, opened=False))
 
     def _arm(self) -> None:
-        """From the opening of the first call on, the rest of the answer is held to the grammar."""
-        if self._calls is None or not self._calls.is_calling or self._constraint or self._is_free:
-            return
-        constraint = Constraint(self._tokenizer, self._syntax.grammar(self._tools, opened=True))
-        begun = self._tokenizer.encode(self._calls.begun)
-        self._is_free = not all(constraint.accept(token) for token in begun)
-        self._constraint = None if self._is_free else constraint
+        """A call is held to the grammar from its opening to its end; what follows is the model's choice."""
+        begun = None if self._calls is None else self._calls.begun
+        if begun is None:
+            self._constraint = None if self._has_called else self._constraint
+            self._is_free = False
+        elif self._constraint is None and not self._is_free:
+            constraint = Constraint(self._tokenizer, self._syntax.grammar(self._tools, opened=True))
+            self._is_free = not all(constraint.accept(token) for token in self._tokenizer.encode(begun))
+            self._constraint = None if self._is_free else constraint
 
     def _events(self, text: str) -> list[Event]:
         if not text:
@@ -147,7 +150,7 @@ class Dialogue:
         return [Text(text, self._take())] if text else []
 
     def _called(self, call: ToolCall) -> list[Event]:
-        self._has_called = True
+        self._has_called, self._is_required = True, False
         counted: list[Event] = [Text("", self._take())] if self._tokens else []
         return [*counted, Called(call)]
 

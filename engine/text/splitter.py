@@ -9,6 +9,7 @@ from engine.api import ToolCall
 
 THINK, UNTHINK = "<think>", "</think>"
 FENCE = "```"
+MOST_CALLS = 8  # in one answer; a weak model would go on for ever
 
 
 def held_back(text: str, markers: Sequence[str]) -> int:
@@ -102,18 +103,16 @@ class CallSplitter:
         self._searched = 0  # of the pending text, for the closing marker
         self._line = ""  # the beginning of the current line, as far as it has been told
         self._is_first, self._is_fenced = True, False
+        self._calls = 0
         self.is_over = False  # calls, and then something that is none
-        self.begun = ""  # all that came after the first opening marker
 
     @property
-    def is_calling(self) -> bool:
-        """Whether a call has begun."""
-        return self._mode != "text"
+    def begun(self) -> str | None:
+        """What there is of an unfinished call after its opening marker; None outside a call."""
+        return self._pending if self._mode == "call" else None
 
     def feed(self, text: str) -> list[str | ToolCall]:
         """Visible text and calls, as far as they are decided."""
-        if self.is_calling:
-            self.begun += text
         self._pending += text
         found: list[str | ToolCall] = []
         steps = {"text": self._text, "call": self._call, "after": self._after}
@@ -123,7 +122,7 @@ class CallSplitter:
 
     def finish(self, is_cut: bool) -> str:
         """Text that was held back. What is left of a call is none, nor is the beginning of a cut one."""
-        text = "" if self.is_calling or is_cut else self._pending
+        text = "" if self._mode != "text" or is_cut else self._pending
         self._pending = ""
         return text
 
@@ -131,8 +130,7 @@ class CallSplitter:
         if not self._line and not self._is_fenced:
             head = self._pending.lstrip() if self._is_first else self._pending
             if head.startswith(self._opening):
-                self.begun = head.removeprefix(self._opening)
-                return self._open(self.begun)
+                return self._open(head.removeprefix(self._opening))
             if self._opening.startswith(head):
                 return False
         end = self._pending.find("\n") + 1 or len(self._pending)
@@ -158,6 +156,8 @@ class CallSplitter:
             if call is not None:
                 found.append(call)
                 self._mode, self._pending = "after", self._pending[at + len(self._closing) :]
+                self._calls += 1
+                self.is_over = self._calls >= MOST_CALLS
                 return True
             self._searched = at + 1  # the marker stands inside a text of the call
         self._searched = max(self._searched, len(self._pending) - len(self._closing) + 1)

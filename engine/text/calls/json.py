@@ -12,7 +12,6 @@ from engine.api import BadRequest, Message, ToolCall, ToolSpec
 
 NAMES = ("json",)
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
-MOST_CALLS = 8  # in one answer; a weak model would go on for ever
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
 DESCRIPTION = """You can call tools. To call one, write this on a line of its own, then wait for the result:
@@ -49,13 +48,12 @@ def write_result(message: Message) -> str:
 
 
 def grammar(tools: Sequence[ToolSpec], opened: bool) -> str:
-    """One call or several; `opened`: the first marker has been written already."""
+    """One call; `opened`: the first marker has been written already."""
     for tool in tools:
         if not NAME.fullmatch(tool.name):
             raise BadRequest(f"{tool.name!r} can't be the name of a tool.")
-    first = "call" if opened else f'"{OPENING}" call'
     lines = [
-        f'start: {first} (/[ \\n]{{0,2}}/ "{OPENING}" call){{0,{MOST_CALLS - 1}}}',
+        "start: call" if opened else f'start: "{OPENING}" call',
         f'call: /\\n?/ one /\\n?/ "{CLOSING}"',
         "one: " + " | ".join(f"tool{index}" for index in range(len(tools))),
     ]

@@ -144,18 +144,25 @@ def test_an_opened_call_can_only_go_on_as_one(tokenizer: Tokenizer, template: Te
     assert not set(allowed) & tokenizer.eos_ids
 
 
-def test_the_end_may_come_after_a_call(tokenizer: Tokenizer, template: Template):
+def test_after_a_call_the_model_is_free_again(tokenizer: Tokenizer, template: Template):
     dialogue = start(tokenizer, template)
-    for token in tokenizer.encode(CALL):
+    ids = tokenizer.encode(CALL)
+    seen = []
+    for token in [*ids, *tokenizer.encode("\n<tool_call>\n{")]:
         dialogue.push(token)
-    logits = np.zeros(tokenizer.vocab_size, np.float32)
-    dialogue.constrain(logits)
-    allowed = set(np.flatnonzero(np.isfinite(logits)).tolist())
-    assert tokenizer.eos_ids <= allowed
-    said = {
-        tokenizer.token_bytes(token).decode(errors="replace").strip() for token in allowed - tokenizer.eos_ids
-    }
-    assert all("<tool_call>".startswith(text) or text.startswith("<tool_call>") for text in said)
+        logits = np.zeros(tokenizer.vocab_size, np.float32)
+        dialogue.constrain(logits)
+        seen.append(bool(logits.any()))
+    closed = len(ids) - 1
+    assert all(seen[closed - 10 : closed])
+    assert not seen[closed]
+    assert seen[-1], "a second call is held to the grammar too"
+
+
+def test_a_model_that_calls_without_end_is_stopped(tokenizer: Tokenizer, template: Template):
+    dialogue = start(tokenizer, template)
+    assert len(tool_calls(play(dialogue, tokenizer.encode((CALL + "\n") * 20)))) == 8
+    assert dialogue.is_over
 
 
 def test_a_constraint_refuses_what_does_not_fit(tokenizer: Tokenizer):
