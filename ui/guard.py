@@ -29,6 +29,7 @@ class Guard(QObject):
     """
 
     changed = Signal(bool)
+    upsetting = Signal()
 
     def __init__(self, card: QWidget, still_ms: int = STILL_MS) -> None:
         super().__init__(card)
@@ -50,6 +51,7 @@ class Guard(QObject):
         self._timer.stop()
         self._painted = False
         self._set(False)
+        self.upsetting.emit()
         self._card.update()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer, QUrl, Signal
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMessageBox, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMessageBox,
+    QScrollArea,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.errors import UserError
 from app.events import Event, PermissionAsked, TurnStarted
@@ -96,7 +104,7 @@ class ChatPane(QWidget):
         if started is not None:
             running = (started.question_id, started.answer_id)
             entries = tuple(entry for entry in entries if entry.id not in running)
-        self._pages.setCurrentWidget(self.transcript if entries or seen is not None else self.start)
+        self._pages.setCurrentWidget(self.transcript if entries or seen is not None else self._greeting)
         self.transcript.show_entries(entries)
         for event in seen or ():
             self._show_event(event)
@@ -161,7 +169,15 @@ class ChatPane(QWidget):
         self._turns.refused.connect(self._give_back)
 
     def _lay_out(self) -> None:
-        self._pages.addWidget(self.start)
+        around = QScrollArea()  # a low window scrolls the greeting
+        around.setWidget(self.start)
+        around.setWidgetResizable(True)
+        around.setFrameShape(QFrame.Shape.NoFrame)
+        around.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        around.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._greeting = around
+        self._pages.setMinimumHeight(60)
+        self._pages.addWidget(around)
         self._pages.addWidget(self.transcript)
         foot = QWidget()
         foot.setMaximumWidth(theme.COLUMN + 2 * theme.SPACE_L)

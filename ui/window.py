@@ -66,7 +66,7 @@ class MainWindow(QMainWindow):
         self.panel.turn_to(self._remembered.text("page") or "Usage")
         self.panel.turned.connect(lambda title: self._remembered.set("page", title))
         self.panel.show_chat(self.pane.current)
-        self.panel.setVisible(self._remembered.flag("panel", self.width() >= NARROW))
+        self.panel.setVisible(self._remembered.flag("panel", True) and self.width() >= NARROW)
         if state := self._remembered.bytes("splitter"):
             self._splitter.restoreState(state)
         self._services.observer.on_change(self._show_watching)
@@ -415,11 +415,11 @@ class MainWindow(QMainWindow):
             self.header.show_watching(self._services.observer.state)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """A window that became narrow needs its room for the chat."""
+        """A window that became narrow gives its room to the chat; a wide one shows the panel again."""
         super().resizeEvent(event)
-        became_narrow = event.size().width() < 760 <= event.oldSize().width()
-        if became_narrow and self.panel is not None:
-            self.panel.hide()
+        was, now = event.oldSize().width() >= NARROW, event.size().width() >= NARROW
+        if self.panel is not None and was is not now:
+            self.panel.setVisible(now and self._remembered.flag("panel", True))
 
 
 def first_place(screen: QRect) -> QRect:

@@ -32,7 +32,7 @@ class Desk:
         self.window.show()
         self.run(self.start())
         self.window.activateWindow()
-        self.until(lambda: self.window.loader.state != "loading")
+        self.until(lambda: self.window.loader.state != "loading", seconds=120)
 
     async def start(self) -> None:
         self.window.start()

@@ -194,7 +194,7 @@ def test_closing_while_an_answer_is_written_asks_first(sit):
     desk.do(desk.window.close)
     assert desk.window.isVisible() and not quits
     box = desk.window.findChild(QMessageBox)
-    goes_on = [button for button in box.buttons() if button.text() == "Go on"][0]
+    goes_on = next(button for button in box.buttons() if button.text() == "Go on")
     desk.do(goes_on.click)
     desk.do(desk.pane.stop)
     desk.until(lambda: not desk.window.turns.running())

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QPlainTextEdit,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -25,12 +26,15 @@ from ui.widgets.labels import fill, label, set_role
 
 LONG = 10_000  # characters above which only "once" is offered
 DOUBLE_CLICK_MS = 400
-MOST_LINES = 10
+MOST_LINES, LEAST_LINES = 10, 3
+LEAST = 90  # pixels for what is scrolled, however low the window
+AROUND = 385  # pixels of the window for the rest: header, composer, the card's own head and buttons
 RISKS = {
     Risk.LOW: ("Low risk: it only reads inside your folder", "muted"),
     Risk.MEDIUM: ("Medium risk: it sees your screen, or changes something", "warning"),
     Risk.HIGH: ("High risk: it may not be possible to undo", "danger"),
 }
+TOO_LONG = "This is very long. Read it to the end, or deny it; it can only be allowed once."
 TAINTED = "Asked after reading text from the screen, a file or a program, which may have misled it."
 
 
@@ -46,11 +50,15 @@ class PermissionCard(QFrame):
         self._ask: Ask | None = None
         self._menu_shown = QElapsedTimer()
         self._make_labels()
+        self._make_middle()
         self._make_buttons()
         self._lay_out()
         self.guard = Guard(self)
         self.guard.changed.connect(self._enable)
-        self.detail.verticalScrollBar().valueChanged.connect(self._enable)
+        self.guard.upsetting.connect(self._fit_soon)
+        for area in (self.detail, self.middle):
+            area.verticalScrollBar().valueChanged.connect(self._enable)
+            area.verticalScrollBar().rangeChanged.connect(self._enable)
         for widget in (self.detail, self.deny, self.once, self.more, self.note):
             widget.installEventFilter(self)
 
@@ -65,7 +73,6 @@ class PermissionCard(QFrame):
         self.guard.upset()
         self._enable()
         self.show()
-        QTimer.singleShot(0, self, self._fit)
         headline = f"Permission needed. {self.headline.text()}"
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, headline))
 
@@ -76,6 +83,7 @@ class PermissionCard(QFrame):
     def _make_labels(self) -> None:
         self.headline = label("", "heading", wrap=True)
         self.count = label("", "muted")
+        self.unread = label("", "warning")
         self.chat = label("", "muted", wrap=True)
         self.banner = label("", "warning", wrap=True)
         self.length = label("", "faint")
@@ -90,6 +98,25 @@ class PermissionCard(QFrame):
         self.detail.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         self.detail.setTabChangesFocus(True)
         self.detail.setUndoRedoEnabled(False)
+
+    def _make_middle(self) -> None:
+        """What is asked, scrolled as one in a low window; the headline and the buttons always show."""
+        page = QWidget()
+        self._inside = QVBoxLayout(page)
+        self._inside.setContentsMargins(0, 0, 0, 0)
+        self._inside.setSpacing(8)
+        parts = (self.banner, self.detail, self.length, self.facts, self.risk, self.why, self.said)
+        for widget in parts:
+            self._inside.addWidget(widget)
+        self._inside.addStretch(1)
+        self.middle = QScrollArea()
+        self.middle.setWidget(page)
+        self.middle.setWidgetResizable(True)
+        self.middle.setFrameShape(QFrame.Shape.NoFrame)
+        self.middle.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.middle.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        page.setAutoFillBackground(False)
+        self.middle.viewport().setAutoFillBackground(False)
 
     def _make_buttons(self) -> None:
         self.note = QLineEdit(placeholderText="Why not? Optional, told to the assistant")
@@ -116,12 +143,11 @@ class PermissionCard(QFrame):
         layout.setSpacing(8)
         head = QHBoxLayout()
         head.addWidget(self.headline, 1)
+        head.addWidget(self.unread)
         head.addWidget(self.count)
         layout.addLayout(head)
-        for widget in (self.chat, self.banner, self.detail, self.length, self.facts):
-            layout.addWidget(widget)
-        for widget in (self.risk, self.why, self.said):
-            layout.addWidget(widget)
+        layout.addWidget(self.chat)
+        layout.addWidget(self.middle)
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self.deny)
@@ -140,15 +166,8 @@ class PermissionCard(QFrame):
         self.headline.setText(visible(action.headline))
         fill(self.chat, f"In the chat “{visible(ask.chat)}”" if ask.chat else "")
         self.detail.setPlainText(visible(text, lines=True))
-        lines = text.count("\n") + 1
-        fill(
-            self.length, f"{len(text):,} characters, {lines:,} lines" if len(text) > 200 or lines > 1 else ""
-        )
-        long = len(text) > LONG
-        fill(
-            self.banner,
-            "This is very long. Read it to the end, or deny it; it can only be allowed once." if long else "",
-        )
+        fill(self.length, measured(text))
+        fill(self.banner, TOO_LONG if len(text) > LONG else "")
         fill(self.facts, "   ·   ".join(visible(fact) for fact in action.facts))
         words, role = RISKS[action.risk]
         set_role(self.risk, role)
@@ -168,25 +187,37 @@ class PermissionCard(QFrame):
             self.menu.addAction(action)
         self.more.setVisible(bool(self.menu.actions()))
 
+    def _fit_soon(self) -> None:
+        QTimer.singleShot(0, self, self._fit)
+
     def _fit(self) -> None:
-        """As tall as its text, up to a few lines; the rest is scrolled."""
-        lines = max(1, min(MOST_LINES, int(self.detail.document().size().height())))
-        margins = 2 * (self.detail.frameWidth() + int(self.detail.document().documentMargin())) + 10
-        self.detail.setFixedHeight(lines * self.detail.fontMetrics().lineSpacing() + margins)
+        """As tall as what it says; a long text is scrolled, in a low window everything. Never squeezed."""
+        room = max(LEAST, self.window().height() - AROUND)
+        others = self._inside.totalHeightForWidth(self.middle.viewport().width()) - self.detail.height()
+        most = min(MOST_LINES, max(LEAST_LINES, (room - others - self._frame()) // self._line()))
+        lines = max(1, min(most, int(self.detail.document().size().height())))
+        self.detail.setFixedHeight(lines * self._line() + self._frame())
+        self.middle.setFixedHeight(min(room, others + self.detail.height()))
         QTimer.singleShot(0, self, self._enable)
 
+    def _frame(self) -> int:
+        """What is around the lines of the text."""
+        margin = 2 * int(self.detail.document().documentMargin())
+        return self.detail.height() - self.detail.viewport().height() + margin + 4
+
+    def _line(self) -> int:
+        return self.detail.fontMetrics().lineSpacing()
+
     def is_read(self) -> bool:
-        """Has the end of the text been in view?"""
-        bar = self.detail.verticalScrollBar()
-        return bar.value() >= bar.maximum()
+        """Is the end of what is asked in view?"""
+        bars = (self.detail.verticalScrollBar(), self.middle.verticalScrollBar())
+        return all(bar.value() >= bar.maximum() for bar in bars)
 
     def _enable(self) -> None:
         ready = self.guard.armed and self._ask is not None and self.is_read()
         self.once.setEnabled(ready)
         self.more.setEnabled(ready)
-        hint = "" if self.is_read() else "Scroll to the end of the text first"
-        self.once.setToolTip(hint)
-        self.more.setToolTip(hint)
+        self.unread.setText("" if self.is_read() else "Scroll to the end to allow")
 
     def _open_menu(self) -> None:
         self._menu_shown.start()
@@ -230,8 +261,6 @@ class PermissionCard(QFrame):
         elif event.type() == QEvent.Type.KeyPress and is_escape(event):
             self._deny()
             return True
-        elif event.type() == QEvent.Type.Resize and watched is self.detail:
-            QTimer.singleShot(0, self, self._fit)
         return False
 
     def holds_focus(self) -> bool:
@@ -298,6 +327,12 @@ def offers(ask: Ask) -> tuple[Offer, ...]:
     if len(ask.action.detail) > LONG:
         return ()
     return tuple(offer for offer in ask.offers if offer.scope is not Scope.ONCE)
+
+
+def measured(text: str) -> str:
+    """How long a text is, where that is not seen at a glance."""
+    lines = text.count("\n") + 1
+    return f"{len(text):,} characters, {lines:,} lines" if len(text) > 200 or lines > 1 else ""
 
 
 def is_escape(event: QEvent) -> bool:

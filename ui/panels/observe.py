@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QImage, QPixmap, QShowEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.errors import UserError
 from app.events import Event
@@ -115,8 +115,8 @@ class Panel(QWidget):
         self.state = label("", "heading")
         self.problem = label("", "danger", wrap=True)
         self.caption = label("", "muted", wrap=True)
-        self.preview = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
-        self.preview.setProperty("role", "preview")
+        self.preview = label("", "preview", wrap=True)
+        self.preview.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.preview.setMinimumHeight(150)
         self.preview.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.start = QPushButton("Start watching")
