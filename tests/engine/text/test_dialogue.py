@@ -236,3 +236,16 @@ def test_a_call_survives_json_that_python_would_write_otherwise(tokenizer: Token
     body = json.dumps({"name": "read", "arguments": {"path": "a</tool_call>\n"}})
     events = play(start(tokenizer, template), tokenizer.encode(f"<tool_call>\n{body}\n</tool_call>"))
     assert tool_calls(events) == [("read", {"path": "a</tool_call>\n"})]
+
+
+def test_a_mask_is_the_same_for_every_kind_of_logits(tokenizer: Tokenizer):
+    masked = []
+    for logits in (
+        np.zeros(tokenizer.vocab_size + 3, np.float32),
+        torch.zeros(tokenizer.vocab_size + 3),
+        torch.zeros(tokenizer.vocab_size + 3, dtype=torch.bfloat16),
+    ):
+        Constraint(tokenizer, 'start: "ab"').mask(logits)
+        masked.append(torch.isfinite(torch.as_tensor(logits)).nonzero().flatten().tolist())
+    assert masked[0] == masked[1] == masked[2]
+    assert {tokenizer.token_bytes(token) for token in masked[0]} <= {b"a", b"ab"}
