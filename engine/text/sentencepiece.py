@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from heapq import heappop, heappush
 
+import numpy as np
+
 from engine.text.vocabulary import BYTE, NORMAL, UNUSED, Vocabulary
 from engine.weights.gguf import GgufFile
 
 SPACE = "▁"  # U+2581, how these vocabularies spell a space
 CACHED_WORDS = 50_000
+LONGEST_TOKEN = 0xFFFF  # characters
 CACHED_LENGTH = 40  # characters
 
 
@@ -25,9 +28,13 @@ class SentencePiece:
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         if vocabulary.scores is None:
             raise file.refuse("its vocabulary has no scores")
+        if max(map(len, vocabulary.texts)) > LONGEST_TOKEN:
+            raise file.refuse("its vocabulary holds a token of absurd length")
         self._vocabulary = vocabulary
         self._ids = vocabulary.spoken()
-        self._costs: list[float] = (-vocabulary.scores).tolist()
+        self._ranks: list[int] = np.unique(-vocabulary.scores, return_inverse=True)[
+            1
+        ].tolist()  # 0 is the best
         self._bytes = [self._byte_token(byte) for byte in range(256)]
         self._border = _find_border(list(self._ids))
         self._cache: dict[str, list[int]] = {}
@@ -68,22 +75,25 @@ class SentencePiece:
 
     def _merge(self, word: str) -> list[int]:
         """Join neighbours by the best score, the leftmost first among equals, until no pair is a token."""
-        ids, costs, parts, count = self._ids, self._costs, list(word), len(word)
+        ids, ranks, parts, count = self._ids, self._ranks, list(word), len(word)
         before, after = list(range(-1, count - 1)), list(range(1, count + 1))
-        heap: list[tuple[float, int, int, int]] = []  # cost, left, right, length when it was offered
+        # Rank, left place and joined length in one number each: the collector would stop to look at tuples.
+        heap: list[int] = []
 
         def offer(left: int, right: int) -> None:
             if left >= 0 and right < count:
                 joined = parts[left] + parts[right]
                 token = ids.get(joined)
                 if token is not None:
-                    heappush(heap, (costs[token], left, right, len(joined)))
+                    heappush(heap, ranks[token] << 64 | left << 16 | len(joined))
 
         for left in range(count - 1):
             offer(left, left + 1)
         while heap:
-            _, left, right, length = heappop(heap)
-            if not parts[left] or not parts[right] or len(parts[left]) + len(parts[right]) != length:
+            best = heappop(heap)
+            left = best >> 16 & 0xFFFF_FFFF_FFFF
+            right = after[left]
+            if not parts[left] or right >= count or len(parts[left]) + len(parts[right]) != best & 0xFFFF:
                 continue  # one of them has been joined to another since
             parts[left] += parts[right]
             parts[right] = ""

@@ -138,6 +138,7 @@ def test_damaged_vocabularies_are_refused(tmp_path: Path):
         ({"scores": [1.0, 2.0]}, "gpt2", "2 entries"),
         ({}, "llama", "no scores"),
         ({"tokens": ["a", "b"], "scores": [0.0, 0.0]}, "llama", "no token for the byte"),
+        ({"tokens": ["a", "b" * 70_000], "scores": [0.0, 0.0]}, "llama", "absurd length"),
     ]
     for index, (changes, model, words) in enumerate(cases):
         with pytest.raises(BadModel, match=words):
