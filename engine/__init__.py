@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
     if name in ("Engine", "Ticket"):
         from engine import device
 
-        with device.patient_workers():
+        with device.gentle_start():
             from engine import engine
 
         return getattr(engine, name)
