@@ -85,6 +85,7 @@ class ChatPane(QWidget):
         for draft in ("", self.current):
             self._remembered.set_draft(draft, "")
         self._pages.setCurrentWidget(self.transcript)
+        self.composer.set_look(False)  # each look is asked for anew
         self._turns.start(self.current, text, look=look)
 
     def stop(self) -> None:

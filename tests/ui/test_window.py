@@ -206,6 +206,9 @@ def test_the_three_cards_begin_something(sit):
     desk = sit()
     desk.do(desk.pane.start.cards[2].click)
     assert desk.pane.composer.text() == "What is on my screen?" and desk.pane.composer.look.isChecked()
+    desk.key(Qt.Key.Key_Return)
+    desk.until(lambda: not desk.window.turns.running())
+    assert not desk.pane.composer.look.isChecked()  # one look is one look
 
 
 def test_keys_show_and_hide_the_sides(sit):

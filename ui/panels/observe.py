@@ -90,11 +90,11 @@ class Panel(QWidget):
         image = QImage(
             small.tobytes(), small.width, small.height, small.width * 3, QImage.Format.Format_RGB888
         )
-        self.preview.setPixmap(
-            QPixmap.fromImage(image).scaledToWidth(
-                max(80, self.preview.width()), Qt.TransformationMode.SmoothTransformation
-            )
-        )
+        scale = self.devicePixelRatioF()
+        wide = round(max(80, self.preview.width()) * scale)
+        picture = QPixmap.fromImage(image).scaledToWidth(wide, Qt.TransformationMode.SmoothTransformation)
+        picture.setDevicePixelRatio(scale)
+        self.preview.setPixmap(picture)
         self.preview.setAccessibleName(f"Picture of {frame.monitor}")
         self.caption.setText(f"{frame.monitor}. Sidelight's own window is left out.")
 
