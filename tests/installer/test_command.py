@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from installer.command import main, parser, split
+from installer.errors import SetupError
 from installer.levels import RUN
 from installer.place import Place
 from installer.stamp import Stamp
+from installer.steps import set_up
 from tests.rooms import ROOT
 
 
@@ -69,11 +71,11 @@ def test_no_network_is_a_sentence(place: Place):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such users")
-def test_no_permission_is_a_sentence(place: Place, capsys: pytest.CaptureFixture[str]):
+def test_no_permission_is_a_sentence(place: Place):
     (place.root / ".bootstrap").rmdir()
     place.root.chmod(0o555)
     child = os.fork()
-    if child == 0:  # root may write anywhere, so become nobody
+    if child == 0:  # root may write anywhere, so become nobody; all that is needed is imported by now
         code = 99
         try:
             os.setuid(65534) if os.geteuid() == 0 else None
@@ -86,9 +88,6 @@ def test_no_permission_is_a_sentence(place: Place, capsys: pytest.CaptureFixture
 
 def set_up_quietly(place: Place) -> int:
     """0 if setting up fails with the sentence about permission."""
-    from installer.errors import SetupError
-    from installer.steps import set_up
-
     try:
         set_up(place, RUN, torch="auto", yes=False)
     except SetupError as error:
