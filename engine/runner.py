@@ -17,7 +17,7 @@ CHUNK_SECONDS = 0.15  # longer than this, and the chunk is halved
 
 
 class Runner:
-    """Runs a model on one thread. `chunk` is how many tokens one pass takes at most.
+    """Runs a model on one thread. `chunk` is how many tokens one pass takes at most now, `most` ever.
 
     `parameters` are the weights that every token passes.
     """
@@ -26,7 +26,8 @@ class Runner:
         self.model, self.context = model, context
         # By the model's size, not by a measurement: the same chunks, so the same rounding, on every start.
         affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
-        self.chunk = max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+        self.most = max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+        self.chunk = self.most
 
     def new_cache(self) -> Kv:
         """An empty cache for one sequence."""
@@ -38,9 +39,16 @@ class Runner:
         started = perf_counter()
         hidden = self.model.hidden(torch.tensor(ids), cache)
         logits = self.model.rate(hidden[-1]) if rate else None
-        if len(ids) == self.chunk > SMALLEST_CHUNK and perf_counter() - started > CHUNK_SECONDS:
-            self.chunk //= 2
+        if len(ids) == self.chunk:
+            self._adapt(perf_counter() - started)
         return logits
+
+    def _adapt(self, seconds: float) -> None:
+        """Keep to the time a chunk may take, on a machine that is slow or busy for a while."""
+        if seconds > CHUNK_SECONDS:
+            self.chunk = max(SMALLEST_CHUNK, self.chunk // 2)
+        elif seconds < CHUNK_SECONDS / 3:
+            self.chunk = min(self.most, self.chunk * 2)
 
     @torch.inference_mode()
     def logits(self, ids: Sequence[int]) -> Tensor:

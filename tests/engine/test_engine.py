@@ -45,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(model: Path) -> Iterator[Engine]:
     opened = Engine(model, context=CONTEXT, threads=1)
-    opened._loaded.runner.chunk = 16
+    opened._loaded.runner.most = opened._loaded.runner.chunk = 16
     yield opened
     opened.close()
 

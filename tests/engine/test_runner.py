@@ -29,8 +29,22 @@ def test_a_slow_machine_halves_its_chunks_down_to_the_smallest(
     while cache.length < 512 - runner.chunk:
         sizes.append(runner.chunk)
         runner.forward([5] * runner.chunk, cache, rate=False)
-    assert sizes[:6] == [256, 128, 64, 32, 16, 16][: len(sizes[:6])]
+    assert sizes == [256, 128, 64, 32, 16]
+    runner.forward([5] * runner.chunk, cache, rate=False)
     assert runner.chunk == 16
+
+
+def test_chunks_grow_back_when_the_machine_is_quick_again(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_SECONDS", 1_000.0)
+    runner.most, runner.chunk = 64, 16
+    cache = runner.new_cache()
+    runner.forward([5] * 15, cache, rate=False)
+    assert runner.chunk == 16  # not a whole chunk: it tells nothing
+    for _ in range(4):
+        runner.forward([5] * runner.chunk, cache, rate=False)
+    assert runner.chunk == 64
 
 
 def test_a_quick_one_keeps_them(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_chunks_steps_and_all_at_once_agree(name: str, tmp_path: Path) -> None:
     runner, ids = runner_of(tiny.write(tmp_path / "m.gguf", SHAPES[name])), tokens(53)
     whole = runner.logits(ids)
     for size in (1, 5, 16):
-        runner.chunk = size
+        runner.most = runner.chunk = size
         assert (runner.logits(ids) - whole).abs().max() < CLOSE
         cache = runner.new_cache()
         for start in range(0, len(ids), size):
