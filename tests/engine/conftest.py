@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 from gguf import GGUFReader
+
+from engine import device
+
+# Many tests import torch before the engine could start it gently.
+os.environ.setdefault(device.SPINS, device.SPIN_COUNT)
 
 
 @pytest.fixture(scope="session")
