@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolChoice = Literal["auto", "none", "required"]
+ReasoningStrength = Literal["low", "medium", "high", "xhigh"]
+PastReasoning = Literal["none", "turn", "all"]
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls"]
 
 
@@ -58,6 +60,7 @@ class Message:
     calls: tuple[ToolCall, ...] = ()  # an assistant's
     call_id: str = ""  # a tool's: which call this answers
     name: str = ""  # a tool's: its name
+    reasoning: str = ""  # an assistant's, before its text and calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,14 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     max_tokens: int | None = None  # None: until the context is full
     prompt: str | None = None
+    answer_schema: Mapping[str, Any] | None = None  # a JSON schema the answer, not the reasoning, is held to
+    reasoning: ReasoningStrength | None = None  # None: as the model's template has it
+    reasoning_limit: int | None = None  # tokens, after which the reasoning is closed; None: no limit
+    past_reasoning: PastReasoning = "turn"  # which messages' reasoning the model reads again: of this turn
+
+    def __post_init__(self) -> None:
+        if self.reasoning_limit is not None and self.reasoning_limit < 0:
+            raise BadRequest(f"reasoning_limit {self.reasoning_limit} is out of range.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,14 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
+class Malformed:
+    """The model wrote `text` for a call, but it is none and must not run; `reason` is a sentence for the model."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a generation cost. Seconds are wall time."""
 
@@ -153,7 +172,7 @@ class Failed:
     error: EngineError
 
 
-Event = Prefill | Text | Reasoning | Called | Done | Failed
+Event = Prefill | Text | Reasoning | Called | Malformed | Done | Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +188,7 @@ class ModelInfo:
     context: int  # tokens this engine will hold
     device: str  # "CPU, 2 threads"
     knows_tools: bool = False  # whether its chat template was made for tools
+    sampling: Sampling | None = None  # what its makers advise
 
 
 @dataclass(frozen=True, slots=True)
