@@ -1,4 +1,4 @@
-"""The engine alone: `python -m engine info | generate | tokenize`."""
+"""The engine alone: `python -m engine info | generate | tokenize | plan | synth`."""
 
 from __future__ import annotations
 
@@ -88,6 +88,38 @@ def generate(options: argparse.Namespace) -> None:
         engine.close()
 
 
+def plan(options: argparse.Namespace) -> None:
+    """Say what memory a model takes, the longest context that fits, and what to give up if it doesn't."""
+    from engine import device
+    from engine.plan import plan_memory
+    from engine.planning.words import describe_plan, read_bytes
+
+    on_card = options.vram is not None
+    memory = options.vram or options.ram
+    made = plan_memory(
+        options.file,
+        budget=read_bytes(memory) if memory else device.memory_bytes(),
+        place="card" if on_card else "memory",
+        context=options.context,
+        mmproj=options.mmproj,
+        drafter=options.drafter,
+        kv=options.kv,
+        reserve=None if options.reserve is None else read_bytes(options.reserve),
+        quant=options.quant,
+    )
+    print(_json(made.as_dict()) if options.json else describe_plan(made))
+
+
+def synth(options: argparse.Namespace) -> None:
+    """Write a model of random weights, for tests, measurements and planning."""
+    from engine.weights.json_facts import JsonFacts
+    from engine.weights.synth import synthesise
+
+    config = JsonFacts.open(options.config)
+    size = synthesise(config, options.quant, options.out, seed=options.seed, kind=options.part)
+    print(f"{options.out}: {size:,} bytes")
+
+
 def _request(options: argparse.Namespace) -> Request:
     sampling = Sampling(
         temperature=options.temperature,
@@ -158,6 +190,8 @@ def _parser() -> argparse.ArgumentParser:
     tokens.add_argument("text", help="the text")
     tokens.add_argument("--special", action="store_true", help="read control tokens in the text as such")
     _add_json(tokens, "print one JSON object")
+    _add_plan(_command(commands, "plan", plan, "say what memory a model takes"))
+    _add_synth(commands)
     return parser
 
 
@@ -166,6 +200,41 @@ def _command(commands: Any, name: str, run: Any, words: str) -> argparse.Argumen
     command.add_argument("file", type=Path, help="the model file")
     command.set_defaults(run=run)
     return command
+
+
+def _add_plan(command: argparse.ArgumentParser) -> None:
+    command.epilog = (
+        "Instead of a model file, a config.json will do. Amounts are written like 24GiB or 800MB."
+    )
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "--vram", help="plan for a graphics card with this much memory, which holds weights as stored"
+    )
+    where.add_argument(
+        "--ram", help="plan for the processor, with this much memory (default: this machine's)"
+    )
+    command.add_argument("--context", type=int, help="tokens (default: all that the model was trained for)")
+    command.add_argument("--mmproj", type=Path, help="its vision part: a file, or the config.json")
+    command.add_argument("--drafter", type=Path, help="its drafter: a file, or a config.json")
+    command.add_argument("--kv", choices=("bf16", "q8", "f32"), help="how keys and values are held")
+    command.add_argument("--reserve", help="memory left to the desktop and other programs")
+    command.add_argument("--quant", help="how a config.json's model would be stored, such as Q4_K_M")
+    _add_json(command, "print one JSON object, with every tensor")
+
+
+def _add_synth(commands: Any) -> None:
+    words = "write a model of random weights"
+    command = commands.add_parser("synth", help=words, description=synth.__doc__)
+    command.add_argument(
+        "--config", type=Path, required=True, help="a config.json, or a JSON object of GGUF keys"
+    )
+    command.add_argument(
+        "--quant", default="Q4_K_M", help="storage, such as Q8_0 or Q4_K+Q6_K (default: Q4_K_M)"
+    )
+    command.add_argument("--out", type=Path, required=True, help="the file to write")
+    command.add_argument("--part", help='which of several models of a config.json: "clip" is the vision part')
+    command.add_argument("--seed", type=int, default=0, help="makes other weights (default: 0)")
+    command.set_defaults(run=synth)
 
 
 def _add_json(command: argparse.ArgumentParser, words: str) -> None:

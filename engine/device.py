@@ -78,3 +78,8 @@ def describe(threads: int) -> str:
 def resident_bytes() -> int:
     """Memory this process holds."""
     return int(psutil.Process().memory_info().rss)
+
+
+def memory_bytes() -> int:
+    """The machine's memory."""
+    return int(psutil.virtual_memory().total)

@@ -16,6 +16,15 @@ CHUNK_OPERATIONS = 15e9  # about a tenth of a second on two cores
 CHUNK_SECONDS = 0.15  # longer than this, and the chunk is halved
 
 
+def chunk_of(parameters: int) -> int:
+    """The most tokens that one pass takes, for a model with so many weights that every token passes.
+
+    By the model's size, not by a measurement: the same chunks, so the same rounding, on every start.
+    """
+    affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
+    return max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+
+
 class Runner:
     """Runs a model on one thread. `chunk` is how many tokens one pass takes at most now, `most` ever.
 
@@ -24,9 +33,7 @@ class Runner:
 
     def __init__(self, model: Decoder, context: int, parameters: int) -> None:
         self.model, self.context = model, context
-        # By the model's size, not by a measurement: the same chunks, so the same rounding, on every start.
-        affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
-        self.most = max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+        self.most = chunk_of(parameters)
         self.chunk = self.most
 
     def new_cache(self) -> Kv:

@@ -8,6 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
+def held_bytes(kind: str, values: int) -> int:
+    """Bytes in memory of that many weights, whatever type they are stored as: they are decoded to float32."""
+    return 4 * values
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
     """y = x W^T + b. Also an embedding table, whose rows are looked up: tied heads share one `Linear`."""

@@ -43,11 +43,8 @@ def architectures() -> Mapping[str, Architecture]:
     return MappingProxyType(found)
 
 
-def load(file: GgufFile, threads: int) -> tuple[Config, Decoder, int]:
-    """Build the model that a file holds; also how many bytes its weights take.
-
-    `BadModel` names what we can't run, what is missing and what doesn't fit.
-    """
+def configure(file: GgufFile) -> Config:
+    """What the model in a file is; refused by name if we can't run it."""
     name = file.text("general.architecture")
     known = architectures()
     if name not in known:
@@ -56,7 +53,16 @@ def load(file: GgufFile, threads: int) -> tuple[Config, Decoder, int]:
     config = known[name].configure(file)
     if config.attention_softcap is not None:
         raise file.refuse("it softens attention scores, which Sidelight can't run yet")
+    return config
+
+
+def load(file: GgufFile, threads: int) -> tuple[Config, Decoder, int]:
+    """Build the model that a file holds; also how many bytes its weights take.
+
+    `BadModel` names what we can't run, what is missing and what doesn't fit.
+    """
+    config = configure(file)
     tensors = Tensors(file, threads)
-    model = known[name].build(config, tensors)
+    model = architectures()[config.architecture].build(config, tensors)
     tensors.finish()
     return config, model, tensors.bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -31,12 +32,15 @@ FALLBACKS = {
     "Q4_0": "F16", "Q4_1": "F16", "Q5_0": "F16", "Q5_1": "F16", "Q8_0": "F16",
 }  # fmt: skip
 PUBLISHED = {"Q4_K_M": "Q4_K+Q6_K", "Q5_K_M": "Q5_K+Q6_K"}
+LAYER = re.compile(r"\bblk\.(\d+)\.")
 PIECE = 1 << 20  # values made at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """How a file stores its matrices: mostly as `main`; head, values and down-projections as `fine`."""
+    """How a file stores its matrices: mostly as `main`; as `fine` the head, and in about half of the layers,
+    as published mixtures do, values and down-projections.
+    """
 
     main: str
     fine: str
@@ -52,12 +56,15 @@ class Mixture:
         return cls(main, fine or main)
 
 
-def stored_type(part: Part, mixture: Mixture, *, is_tied: bool) -> str:
+def stored_type(part: Part, mixture: Mixture, layers: int, *, is_tied: bool) -> str:
     """The storage type of a tensor: float32 for vectors, else what the mixture says and its rows allow."""
     if part.kind == "vector":
         return "F32"
-    # A tied embedding is the output matrix too.
-    is_fine = part.kind in ("fine", "output") or (part.kind == "embedding" and is_tied)
+    is_fine = (
+        part.kind == "output"
+        or (part.kind == "embedding" and is_tied)  # it is the output matrix too
+        or (part.kind == "fine" and _is_favoured(_layer(part), layers))
+    )
     kind = mixture.fine if is_fine else mixture.main
     while part.shape[-1] % format_of(kind).block:
         kind = FALLBACKS[kind]
@@ -85,10 +92,23 @@ def synthesise(config: JsonFacts, quant: str, path: Path, *, seed: int = 0, kind
 def plan_tensors(blueprint: Blueprint, mixture: Mixture) -> list[NewTensor]:
     """The tensors of a file, each with its storage type."""
     is_tied = not any(part.kind == "output" for part in blueprint.parts)
+    layers = max(map(_layer, blueprint.parts)) + 1
     return [
-        NewTensor(part.name, part.shape, stored_type(part, mixture, is_tied=is_tied))
+        NewTensor(part.name, part.shape, stored_type(part, mixture, layers, is_tied=is_tied))
         for part in blueprint.parts
     ]
+
+
+def _layer(part: Part) -> int:
+    """Which layer a tensor belongs to; -1 for none."""
+    found = LAYER.search(part.name)
+    return int(found[1]) if found else -1
+
+
+def _is_favoured(layer: int, layers: int) -> bool:
+    """The first and the last eighth of the layers, and every third in between."""
+    eighth = layers // 8
+    return not eighth <= layer < 7 * layers // 8 or (layer - eighth) % 3 == 2
 
 
 def _metadata(blueprint: Blueprint, mixture: Mixture, path: Path) -> dict[str, Writable]:

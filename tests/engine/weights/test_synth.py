@@ -62,14 +62,15 @@ def test_a_mixture_gives_more_bits_where_published_files_do(tmp_path: Path):
     assert types["output.weight"] == types["blk.3.attn_v.weight"] == types["blk.3.ffn_down.weight"] == "Q6_K"
     assert types["token_embd.weight"] == types["blk.3.attn_gate.weight"] == "Q4_K"
     assert types["blk.3.attn_norm.weight"] == "F32"
+    assert types["blk.2.ffn_down.weight"] == "Q4_K"  # only half of the layers are favoured
 
 
 def test_rows_that_blocks_do_not_divide_get_another_type(tmp_path: Path):
     narrow = configs.LLAMA | {"hidden_size": 288, "num_attention_heads": 9, "num_key_value_heads": 3}
     with GgufFile(make(tmp_path, narrow)) as file:
         assert file.tensors["blk.0.attn_q.weight"].type == "Q5_0"
-        assert file.tensors["blk.0.attn_v.weight"].type == "Q8_0"
-        assert file.tensors["blk.0.ffn_down.weight"].type == "Q6_K"
+        assert file.tensors["blk.2.attn_v.weight"].type == "Q8_0"
+        assert file.tensors["blk.2.ffn_down.weight"].type == "Q6_K"
 
 
 def test_the_seed_decides(tmp_path: Path):

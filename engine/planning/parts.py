@@ -1,0 +1,181 @@
+"""Every part of a model in its place in a machine's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.layers.linear import held_bytes
+from engine.planning import footprint
+from engine.planning.footprint import Cached, Kind
+from engine.planning.subject import Subject
+from engine.runner import chunk_of
+from engine.weights.source import Stored
+
+Place = Literal["card", "memory"]
+PREFILL = 512  # tokens that a graphics card takes in at once
+CARD_OWN = 512 << 20  # the driver's context, scratch space of matrix products, and recorded graphs
+CARD_VALUE = 2  # bytes of a value between layers, on a graphics card
+RESERVE: dict[Place, int] = {"card": 1 << 30, "memory": 2 << 30}  # left to the desktop and other programs
+LIBRARIES = 240 << 20  # the program itself before a model is loaded: torch, above all
+TOKEN_OWN = {"gpt2": 640, "llama": 360}  # bytes that a token takes in the tokenizer
+WORKING = 24 << 20  # threads, templates, and what torch keeps for its products
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the memory: where, how much, and what for."""
+
+    name: str
+    place: Place
+    bytes: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be had for more memory, or less."""
+
+    context: int  # tokens
+    kv: Kind
+    vision: Literal["resident", "streamed"] = "resident"
+    drafter: bool = True
+    moved_layers: int = 0  # that the processor runs, though there is a graphics card
+    embedding: Place = "memory"  # where the embedding lies, if it isn't the output matrix too
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Which memory is scarce, a graphics card's or the machine's own, its bytes, and those left to others."""
+
+    place: Place
+    budget: int
+    reserve: int
+
+
+class Inventory:
+    """What a model takes on a machine, for any choices. Pure: nothing is read or allocated."""
+
+    def __init__(self, subject: Subject, machine: Machine) -> None:
+        self.subject, self.machine, self.place = subject, machine, machine.place
+        parameters = sum(tensor.elements for tensor in subject.tensors)
+        self._chunk = PREFILL if self.place == "card" else chunk_of(parameters)
+
+    def needed(self, choices: Choices) -> int:
+        """Bytes of the scarce memory."""
+        return sum(part.bytes for part in self.parts(choices) if part.place == self.place)
+
+    def fits(self, choices: Choices) -> bool:
+        """Whether there is that much."""
+        return self.needed(choices) <= self.machine.budget
+
+    def parts(self, choices: Choices) -> list[Part]:
+        """Everything, part by part; some may be empty."""
+        return [
+            *self._weights(choices),
+            *self._cache(choices),
+            *self._vision(choices),
+            *self._draft(choices),
+            Part("activations", self.place, self._activations(choices), "values between layers"),
+            *self._own(),
+            Part("reserve", self.place, self.machine.reserve, "left to the desktop and other programs"),
+        ]
+
+    def _weights(self, choices: Choices) -> list[Part]:
+        tensors = self.tensors(choices)
+        at_hand = sum(part.bytes for part in tensors if part.place == self.place)
+        elsewhere = sum(part.bytes for part in tensors if part.place != self.place)
+        return [
+            Part("weights", self.place, at_hand, "the model's weights"),
+            Part("weights_in_memory", "memory", elsewhere, "weights that stay in main memory"),
+        ]
+
+    def tensors(self, choices: Choices) -> list[Part]:
+        """The text model's tensors: the embedding is only looked up, so it may stay in main memory."""
+        is_tied = self.subject.config.tied
+        out = []
+        for tensor in self.subject.tensors:
+            layer, place = footprint.layer_of(tensor.name), self.place
+            if tensor.name == footprint.EMBEDDING and not is_tied and self.place == "card":
+                place = choices.embedding
+            if layer is not None and layer < choices.moved_layers:
+                place = "memory"
+            out.append(Part(tensor.name, place, self._held(tensor), tensor.type))
+        return out
+
+    def _held(self, tensor: Stored) -> int:
+        return tensor.size if self.place == "card" else held_bytes(tensor.type, tensor.elements)
+
+    def _cache(self, choices: Choices) -> list[Part]:
+        of = footprint.cached(self.subject.config)
+        layers = range(choices.moved_layers, len(of.local))
+        far = self._kv(of, choices, (layer for layer in layers if not of.local[layer]))
+        near = self._kv(of, choices, (layer for layer in layers if of.local[layer]))
+        moved = self._kv(of, choices, range(choices.moved_layers))
+        return [
+            Part("kv_global", self.place, far, "keys and values of layers that see the whole context"),
+            Part("kv_local", self.place, near, f"keys and values of layers that see {of.window:,} tokens"),
+            Part("kv_in_memory", "memory", moved, "keys and values of layers that the processor runs"),
+        ]
+
+    def _kv(self, of: Cached, choices: Choices, layers: Iterable[int]) -> int:
+        return footprint.kv_bytes(of, choices.kv, choices.context, self._spare, layers)
+
+    @property
+    def _spare(self) -> int:
+        """Tokens that a ring holds beyond its window: a chunk, and proposals that may be taken back."""
+        return self._chunk + (self.subject.drafter.block if self.subject.drafter else 0)
+
+    def _vision(self, choices: Choices) -> list[Part]:
+        tensors = self.subject.vision_tensors
+        total = sum(map(self._held, tensors))
+        if choices.vision == "resident" or self.place != "card":
+            return [Part("vision", self.place, total, "the vision part's weights")]
+        blocks: dict[str, int] = {}
+        for tensor in tensors:
+            block = ".".join(tensor.name.split(".")[:3])
+            blocks[block] = blocks.get(block, 0) + tensor.size
+        window = 2 * max(blocks.values())  # one at work, and the next on its way
+        return [
+            Part("vision", self.place, window, "room for two of the vision part's blocks"),
+            Part(
+                "vision_in_memory",
+                "memory",
+                total,
+                "the vision part's weights, brought over for each picture",
+            ),
+        ]
+
+    def _draft(self, choices: Choices) -> list[Part]:
+        drafter = self.subject.drafter
+        if drafter is None or not choices.drafter:
+            return []
+        weights = sum(map(self._held, self.subject.drafter_tensors))
+        cache = self._kv(drafter.cached, choices, range(len(drafter.cached.local)))
+        return [
+            Part("drafter", self.place, weights, "the drafter's weights"),
+            Part("kv_drafter", self.place, cache, "the drafter's keys and values"),
+        ]
+
+    def _activations(self, choices: Choices) -> int:
+        """A picture is encoded before the text is read, so the two share the room."""
+        config, size = self.subject.config, CARD_VALUE if self.place == "card" else 4
+        rated = self.subject.drafter.block if self.subject.drafter and choices.drafter else 1
+        text = footprint.text_activations(
+            config, min(self._chunk, choices.context), choices.context, size, rated
+        )
+        if self.subject.vision is None:
+            return text
+        return max(text, footprint.vision_activations(self.subject.vision, size))
+
+    def _own(self) -> list[Part]:
+        if self.place == "card":
+            return [Part("workspace", "card", CARD_OWN, "the driver, scratch space and recorded graphs")]
+        tokens = self.subject.config.vocab_size * TOKEN_OWN.get(
+            self.subject.tokenizer, max(TOKEN_OWN.values())
+        )
+        return [
+            Part("tokenizer", "memory", tokens, "the vocabulary"),
+            Part("program", "memory", LIBRARIES + WORKING, "the program itself"),
+        ]
