@@ -39,13 +39,14 @@ class Prefixes:
     def take(self, tokens: Run[int]) -> Kv | None:
         """The longest kept beginning of `tokens`, for the caller to own; never all of them.
 
-        The last token is always left to compute, since its logits are wanted. A kept sequence is handed over
-        when most of it serves, else copied: a short side request must not cost the conversation its cache.
+        The last token is always left to compute, since its logits are wanted. A beginning may have to end
+        sooner, at a mark: see `Kv.reach`. A kept sequence is handed over when most of it serves, else
+        copied: a short side request must not cost the conversation its cache.
         """
         best, length = None, 0
         wanted = tuple(tokens[:-1])
         for kept in reversed(self._kept):
-            if (common := shared(kept.tokens, wanted)) > length:
+            if (common := kept.kv.reach(shared(kept.tokens, wanted))) > length:
                 best, length = kept, common
         if best is None:
             return None

@@ -12,12 +12,12 @@ from torch.nn import functional as F
 class RmsNorm:
     """x / sqrt(mean(x^2) + eps) * weight, over the last dimension."""
 
-    weight: Tensor  # (width,)
+    weight: Tensor | None  # (width,); None: all ones
     eps: float
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., width)."""
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
