@@ -17,20 +17,22 @@ from engine.layers.rope import Rotation
 
 STEP_OPERATIONS = 15e9  # about a tenth of a second on two cores
 FEWEST_ROWS = 64  # of a step; fewer would waste the matrices' way through the caches
+MOST_ROWS = 1_024  # more would only need more room for what lies between two layers
 
 
 def parts(count: int, row_operations: float) -> list[slice]:
     """`count` rows, cut into steps of about `STEP_OPERATIONS`."""
-    rows = max(FEWEST_ROWS, int(STEP_OPERATIONS / row_operations))
+    rows = max(FEWEST_ROWS, min(MOST_ROWS, int(STEP_OPERATIONS / row_operations)))
     return [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """A picture as all blocks see it."""
+    """A picture as all blocks see it, and the memory that they use in turn."""
 
     order: PatchOrder
     rotation: Rotation
+    room: tuple[Tensor, Tensor, Tensor]  # queries, keys and values, each (n, heads, head dim)
 
     def turning(self, part: slice) -> Rotation:
         """The rotation of some of the patches."""
@@ -59,7 +61,7 @@ class VisionBlock:
             yield
 
     def _attend(self, x: Tensor, view: View) -> Iterator[None]:
-        query, key, value = (x.new_empty(len(x), self.heads, x.shape[1] // self.heads) for _ in range(3))
+        query, key, value = view.room
         for part in parts(len(x), 2 * self.qkv.weight.numel()):
             rotation = view.turning(part)
             q, k, value[part] = self._heads(self.attention_norm(x[part]))

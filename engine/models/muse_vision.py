@@ -46,7 +46,9 @@ class VisionModel:
         for part in parts(len(x), 2 * self.patch.weight.numel()):
             x[part] = self.norm(self.patch(patches[order.raster[part]]) + self.positions.at(order, part))
             yield
-        view = View(order, self.rope.at(order.rows, order.columns))
+        shape = (len(x), self.config.heads, self.config.head_dim)
+        room = (torch.empty(shape), torch.empty(shape), torch.empty(shape))
+        view = View(order, self.rope.at(order.rows, order.columns), room)
         for block in self.blocks:
             yield from block.steps(x, view)
         return (yield from self._project(x, order))

@@ -1,4 +1,4 @@
-"""Tiny Muse Glimmer models with random weights: by transformers, as a folder of safetensors, and as GGUF by gguf-py."""
+"""Tiny Muse Glimmer models of random weights: by transformers, in a folder of safetensors, and in GGUF."""
 
 from __future__ import annotations
 
