@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from typing import TextIO
 
 from app import events
+from app.backends import Backend
 from app.build import Services, build
 from app.errors import UserError
 from app.permissions.action import Answer
@@ -30,7 +31,7 @@ def ask(chosen: argparse.Namespace) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal lacks a letter
     try:
-        text = sys.stdin.read() if chosen.text == "-" else chosen.text
+        text = sys.stdin.buffer.read().decode() if chosen.text == "-" else chosen.text
         return asyncio.run(_ask(chosen, text))
     except (UserError, EngineError) as error:
         say(str(error))
@@ -52,8 +53,6 @@ async def _ask(chosen: argparse.Namespace, text: str) -> int:
     try:
         for notice in services.notices:
             say(notice)
-        loading = asyncio.ensure_future(services.assistant.backend.load())  # while the rest is prepared
-        loading.add_done_callback(lambda done: done.cancelled() or done.exception())  # the turn reports it
         show = as_json if chosen.json else Printer(sys.stdout).show
         ended = events.TurnEnded("failed")
         chat = chat_of(services, chosen.chat)
@@ -61,6 +60,8 @@ async def _ask(chosen: argparse.Namespace, text: str) -> int:
         async with aclosing(stream):
             async for event in stream:
                 show(event)
+                if isinstance(event, events.TurnStarted):
+                    load_ahead(services.assistant.backend)
                 if isinstance(event, events.PermissionAsked):
                     event.answer.set_result(await permission(event))
                 if isinstance(event, events.TurnEnded):
@@ -74,6 +75,12 @@ async def _ask(chosen: argparse.Namespace, text: str) -> int:
         raise
     finally:
         await services.close()
+
+
+def load_ahead(backend: Backend) -> None:
+    """Load the model while the screen or a picture is read; the turn says what goes wrong."""
+    loading = asyncio.ensure_future(backend.load())
+    loading.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 def chat_of(services: Services, id: str | None) -> str:

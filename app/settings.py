@@ -61,9 +61,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "model.instructions", "", "What the model is told about its task. Empty: the short text of Sidelight."
     ),
-    Option("sampling.temperature", 0.7, "How freely words are chosen. 0: always the likeliest.", 0, 10),
+    # These suit the small model that comes with Sidelight: with 0.7 it wanders into other languages.
+    Option("sampling.temperature", 0.2, "How freely words are chosen. 0: always the likeliest.", 0, 10),
     Option("sampling.top_k", 40, "Only so many of the likeliest tokens are considered. 0: all.", 0, 100_000),
-    Option("sampling.top_p", 0.95, "Only the likeliest tokens up to this total probability.", 0.01, 1),
+    Option("sampling.top_p", 0.9, "Only the likeliest tokens up to this total probability.", 0.01, 1),
     Option(
         "sampling.min_p", 0.05, "Tokens less likely than this share of the likeliest are skipped.", 0, 0.99
     ),
