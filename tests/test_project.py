@@ -19,6 +19,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RUNTIME = [Requirement(text) for text in PROJECT["dependencies"]]
 DEV = [Requirement(text) for text in PROJECT["optional-dependencies"]["dev"]]
 IN_THE_SAME_VERSION = {"shiboken6": "pyside6-essentials"}  # parts of what is declared
+WITH_PYTEST = {"packaging"}
+OUR_TEST_MODULES = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tools", "installer"}
 WITHOUT_IMPORT = {"onnxruntime"}  # what rapidocr computes with, though it doesn't ask for it itself
 
 
@@ -40,6 +42,15 @@ def test_every_library_that_the_rooms_import_is_declared():
     imported = set().union(*(imported_names(ROOT / room) for room in ROOMS))
     undeclared = {name for name, found in distributions(imported).items() if not found & declared}
     assert not undeclared, f"imported but not in pyproject.toml: {sorted(undeclared)}"
+
+
+def test_every_library_that_the_tests_import_is_declared():
+    extras = [Requirement(text) for texts in PROJECT["optional-dependencies"].values() for text in texts]
+    declared = {canonical(r.name) for r in [*RUNTIME, *extras]}
+    found = distributions(imported_names(ROOT / "tests") - OUR_TEST_MODULES)
+    undeclared = {name for name, names in found.items() if names and not names & (declared | WITH_PYTEST)}
+    unknown = {name for name, names in found.items() if not names and name != "llama_cpp"}
+    assert not undeclared | unknown, f"not in pyproject.toml: {sorted(undeclared | unknown)}"
 
 
 def test_every_declared_library_is_imported():
