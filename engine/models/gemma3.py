@@ -52,7 +52,7 @@ def build(config: Config, tensors: Tensors) -> Decoder:
         blocks=[block(config, tensors.under(f"blk.{i}"), turn, i) for i, turn in enumerate(turns)],
         norm=tensors.norm("output_norm", config.width, config.norm_eps),
         head=embedding if config.tied else tensors.linear(config.width, output=config.vocab_size),
-        cache=KvShape(config.layers, config.kv_heads, config.head_dim),
+        cache=KvShape(config.layers, config.kv_heads, config.head_dim, config.window, config.local),
         embedding_scale=config.width**0.5,
         softcap=config.final_softcap,
     )
