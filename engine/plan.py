@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.api import BadRequest
 from engine.planning.footprint import Kind
-from engine.planning.parts import RESERVE, Choices, Inventory, Machine, Part, Place
+from engine.planning.parts import RESERVE, TURNS, Choices, Inventory, Machine, Part, Place
 from engine.planning.subject import Subject, read
 
 STEP = 256  # contexts are offered in multiples of this
@@ -46,6 +46,7 @@ class Plan:
     asked: Layout
     steps: tuple[Step, ...]
     settled: Layout
+    loading: int  # bytes of main memory while the model is loaded, its file's pages among them
     tensors: tuple[Part, ...] = field(repr=False)  # the text model's, one by one
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,6 +65,7 @@ def plan_memory(
     kv: Kind | None = None,
     reserve: int | None = None,
     quant: str | None = None,
+    turns: int = TURNS,
 ) -> Plan:
     """Plan a GGUF file or a `config.json` for a graphics card or, `place` "memory", for the processor alone.
 
@@ -74,7 +76,7 @@ def plan_memory(
     longest = subject.config.context_length
     if context is not None and not 2 <= context <= longest:
         raise BadRequest(f"A context of {context:,} tokens doesn't fit; the model takes 2 to {longest:,}.")
-    wish = Choices(context or longest, kv or ("bf16" if place == "card" else "f32"))
+    wish = Choices(context or longest, kv or ("bf16" if place == "card" else "f32"), turns=turns)
     reserve = RESERVE[place] if reserve is None else reserve
     return make_plan(subject, Machine(place, budget, reserve), wish)
 
@@ -98,6 +100,7 @@ def make_plan(subject: Subject, machine: Machine, wish: Choices) -> Plan:
         asked=_layout(stock, wish),
         steps=tuple(steps),
         settled=_layout(stock, choices),
+        loading=stock.loading(choices),
         tensors=tuple(stock.tensors(choices)),
     )
 

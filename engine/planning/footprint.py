@@ -6,53 +6,47 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.cache.kv import PAST_BYTES, KvShape
+from engine.cache.storage import F32, STORAGES
 from engine.weights.config import Config
 from engine.weights.vision import VisionConfig
 
 Kind = Literal["bf16", "q8", "f32"]  # how keys and values are held
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
-Q8_SCALE = 4  # bytes: each head of each token has a float32 factor of its own
 SCORES = 4  # bytes of a mask's or a logit's value: always float32
-
-
-@dataclass(frozen=True, slots=True)
-class Cached:
-    """What keys and values depend on. `local[i]`: layer i keeps a ring of the last `window` tokens only."""
-
-    heads: int
-    head_dim: int
-    local: tuple[bool, ...]
-    window: int
 
 
 @dataclass(frozen=True, slots=True)
 class Drafter:
     """What a drafter's memory depends on, beside its tensors."""
 
-    cached: Cached
+    shape: KvShape
     block: int  # tokens it proposes at once, the known first one included
 
 
-def cached(config: Config) -> Cached:
-    """A decoder's."""
-    return Cached(config.kv_heads, config.head_dim, config.local, config.window or 0)
+def cache_shape(config: Config) -> KvShape:
+    """A decoder's cache."""
+    return KvShape(config.layers, config.kv_heads, config.head_dim, config.window, config.local)
 
 
-def row_bytes(of: Cached, kind: Kind) -> int:
-    """Keys and values of one token in one layer."""
-    per_head = {"f32": 4 * of.head_dim, "bf16": 2 * of.head_dim, "q8": of.head_dim + Q8_SCALE}[kind]
-    return 2 * of.heads * per_head
+def kv_bytes(shape: KvShape, kind: Kind, context: int, spare: int, layers: Iterable[int]) -> int:
+    """Keys and values of these layers; `spare` are tokens that a ring has room for beyond its window."""
+    row = shape.row_bytes(STORAGES[kind.upper()])
+    return row * sum(shape.rows(layer, context, spare) for layer in layers)
 
 
-def kept_tokens(of: Cached, layer: int, context: int, spare: int) -> int:
-    """Tokens a layer has room for: `spare` are those that a ring must not overwrite yet."""
-    return min(context, of.window + spare) if of.local[layer] else context
+def turn_bytes(shape: KvShape, kind: Kind, turns: int) -> int:
+    """What local layers keep of the beginnings of turns, so that a conversation can go on from there."""
+    local = sum(map(shape.is_local, range(shape.layers)))
+    kept = turns * local * max(0, (shape.window or 1) - 1) * shape.row_bytes(STORAGES[kind.upper()])
+    return min(kept, PAST_BYTES)
 
 
-def kv_bytes(of: Cached, kind: Kind, context: int, spare: int, layers: Iterable[int] | None = None) -> int:
-    """Keys and values of all layers, or of these."""
-    chosen = range(len(of.local)) if layers is None else layers
-    return row_bytes(of, kind) * sum(kept_tokens(of, layer, context, spare) for layer in chosen)
+def read_bytes(shape: KvShape, kind: Kind, context: int) -> int:
+    """One layer's keys and values as attention reads them, if that is not how they are kept."""
+    if STORAGES[kind.upper()].is_plain:
+        return 0
+    return max(shape.rows(layer, context) for layer in range(shape.layers)) * shape.row_bytes(F32)
 
 
 def text_activations(config: Config, tokens: int, context: int, size: int, logits: int) -> int:

@@ -6,14 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.cache.kv import SPARE, KvShape
 from engine.layers.linear import held_bytes
 from engine.planning import footprint
-from engine.planning.footprint import Cached, Kind
+from engine.planning.footprint import Kind
 from engine.planning.subject import Subject
 from engine.runner import chunk_of
 from engine.weights.source import Stored
 
 Place = Literal["card", "memory"]
+TURNS = 8
 PREFILL = 512  # tokens that a graphics card takes in at once
 CARD_OWN = 512 << 20  # the driver's context, scratch space of matrix products, and recorded graphs
 CARD_VALUE = 2  # bytes of a value between layers, on a graphics card
@@ -42,6 +44,7 @@ class Choices:
     vision: Literal["resident", "streamed"] = "resident"
     drafter: bool = True
     moved_layers: int = 0  # that the processor runs, though there is a graphics card
+    turns: int = TURNS  # whose beginnings are kept
     embedding: Place = "memory"  # where the embedding lies, if it isn't the output matrix too
 
 
@@ -82,6 +85,11 @@ class Inventory:
             Part("reserve", self.place, self.machine.reserve, "left to the desktop and other programs"),
         ]
 
+    def loading(self, choices: Choices) -> int:
+        """Main memory while the model is loaded. The system can take the file's pages back at any time."""
+        held = (*self._weights(choices), *self._own())
+        return self.subject.file_bytes + sum(part.bytes for part in held if part.place == "memory")
+
     def _weights(self, choices: Choices) -> list[Part]:
         tensors = self.tensors(choices)
         at_hand = sum(part.bytes for part in tensors if part.place == self.place)
@@ -108,24 +116,31 @@ class Inventory:
         return tensor.size if self.place == "card" else held_bytes(tensor.type, tensor.elements)
 
     def _cache(self, choices: Choices) -> list[Part]:
-        of = footprint.cached(self.subject.config)
-        layers = range(choices.moved_layers, len(of.local))
-        far = self._kv(of, choices, (layer for layer in layers if not of.local[layer]))
-        near = self._kv(of, choices, (layer for layer in layers if of.local[layer]))
-        moved = self._kv(of, choices, range(choices.moved_layers))
+        shape = footprint.cache_shape(self.subject.config)
+        layers = range(choices.moved_layers, shape.layers)
+        far = self._kv(shape, choices, (layer for layer in layers if not shape.is_local(layer)))
+        near = self._kv(shape, choices, filter(shape.is_local, layers))
+        moved = self._kv(shape, choices, range(choices.moved_layers))
+        turns = footprint.turn_bytes(shape, choices.kv, choices.turns)
         return [
             Part("kv_global", self.place, far, "keys and values of layers that see the whole context"),
-            Part("kv_local", self.place, near, f"keys and values of layers that see {of.window:,} tokens"),
+            Part(
+                "kv_local",
+                self.place,
+                near,
+                f"keys and values of layers that see {shape.window or 0:,} tokens",
+            ),
             Part("kv_in_memory", "memory", moved, "keys and values of layers that the processor runs"),
+            Part("kv_turns", "memory", turns, "beginnings of turns, to go on from there"),
         ]
 
-    def _kv(self, of: Cached, choices: Choices, layers: Iterable[int]) -> int:
-        return footprint.kv_bytes(of, choices.kv, choices.context, self._spare, layers)
+    def _kv(self, shape: KvShape, choices: Choices, layers: Iterable[int]) -> int:
+        return footprint.kv_bytes(shape, choices.kv, choices.context, self._spare, layers)
 
     @property
     def _spare(self) -> int:
-        """Tokens that a ring holds beyond its window: a chunk, and proposals that may be taken back."""
-        return self._chunk + (self.subject.drafter.block if self.subject.drafter else 0)
+        """Tokens that a ring has room for beyond its window, and beyond what may be taken back."""
+        return self._chunk if self.place == "card" else max(SPARE, self._chunk)
 
     def _vision(self, choices: Choices) -> list[Part]:
         tensors = self.subject.vision_tensors
@@ -152,7 +167,7 @@ class Inventory:
         if drafter is None or not choices.drafter:
             return []
         weights = sum(map(self._held, self.subject.drafter_tensors))
-        cache = self._kv(drafter.cached, choices, range(len(drafter.cached.local)))
+        cache = self._kv(drafter.shape, choices, range(drafter.shape.layers))
         return [
             Part("drafter", self.place, weights, "the drafter's weights"),
             Part("kv_drafter", self.place, cache, "the drafter's keys and values"),
@@ -165,6 +180,8 @@ class Inventory:
         text = footprint.text_activations(
             config, min(self._chunk, choices.context), choices.context, size, rated
         )
+        if self.place == "memory":  # a card's kernels read what is kept as it is
+            text += footprint.read_bytes(footprint.cache_shape(config), choices.kv, choices.context)
         if self.subject.vision is None:
             return text
         return max(text, footprint.vision_activations(self.subject.vision, size))

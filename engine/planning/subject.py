@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import cast
 
 from engine import models
-from engine.planning.footprint import Cached, Drafter
+from engine.cache.kv import KvShape
+from engine.planning.footprint import Drafter
 from engine.weights.config import LAYERS_LIMIT, Config, Keys
 from engine.weights.gguf import GgufFile
 from engine.weights.sketch import Sketch, open_or_sketch
@@ -74,11 +75,12 @@ def _with_drafter(subject: Subject, file: GgufFile | Sketch) -> Subject:
             " this drafter is for another model"
         )
     layers = keys.count("block_count", limit=LAYERS_LIMIT)
-    cached = Cached(
+    shape = KvShape(
+        layers,
         keys.count("attention.head_count_kv"),
         keys.count("attention.key_length"),
-        (True,) * layers,
         keys.count("attention.sliding_window"),
+        (True,) * layers,
     )
-    drafter = Drafter(cached, keys.count("block_size"))
+    drafter = Drafter(shape, keys.count("block_size"))
     return replace(subject, drafter=drafter, drafter_tensors=tuple(file.tensors.values()))
