@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ui.single import SingleInstance
     from ui.window import MainWindow
 
-CLOSE_SECONDS = 2.5  # what takes longer to close is left to the system
+CLOSE_SECONDS = 1.5  # what takes longer to close is left to the system
 log = logging.getLogger(__name__)
 
 
@@ -34,6 +35,8 @@ def main(argv: list[str]) -> int:
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no window to say it in
         return 2
+    finally:
+        gc.freeze()  # else Python goes through all of torch's objects again and again before it ends: seconds
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
