@@ -17,7 +17,7 @@ from PySide6.QtCore import QCoreApplication
 from ui.single import SingleInstance
 app = QCoreApplication([])
 instance = SingleInstance(Path(sys.argv[1]))
-print(instance.claim())
+print(instance.claim(), flush=True)
 if len(sys.argv) > 2:
     import os
     os._exit(0)  # as if killed: neither lock nor socket is taken away
