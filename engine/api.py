@@ -65,7 +65,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a token is chosen. Temperature 0 is greedy; top_k 0, top_p 1, min_p 0 and penalty 1 switch a step off."""
+    """How a token is chosen. Temperature 0 is greedy; top_k 0, top_p 1, min_p 0, penalty 1 switch one off."""
 
     temperature: float = 0.7
     top_k: int = 40
@@ -140,7 +140,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """The model wrote `text` for a call, but it is none and must not run; `reason` is a sentence for the model."""
+    """What the model wrote for a call, though it is none: it must not run. `reason` is for the model."""
 
     text: str
     reason: str

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.api import BadRequest, Called, Event, FinishReason, Reasoning, Request, Text, ToolCall
-from engine.text.detokenizer import Detokenizer
-from engine.text.grammar import Constraint, check_grammar
-from engine.text.splitter import THINK, UNTHINK, CallSplitter, ReasoningSplitter, StopSplitter
+from engine.api import (
+    BadRequest,
+    Called,
+    Event,
+    FinishReason,
+    Message,
+    PastReasoning,
+    Reasoning,
+    Request,
+    Text,
+    ToolSpec,
+)
+from engine.text import calls
+from engine.text.grammar import Constraint, check_grammar, forbid
+from engine.text.reader import Found, Rule, Setting
+from engine.text.schema import as_rule
 from engine.text.template import Template
 from engine.text.tokenizer import Tokenizer
 
@@ -24,28 +38,24 @@ class Dialogue:
     """
 
     def __init__(self, tokenizer: Tokenizer, template: Template, request: Request) -> None:
-        self._tokenizer, self._syntax = tokenizer, template.syntax
+        self._tokenizer = tokenizer
         is_raw = request.prompt is not None
-        self._tools = () if is_raw or request.tool_choice == "none" else request.tools
-        if request.tool_choice == "required" and not self._tools:
-            raise BadRequest("A tool call is required, but there are no tools.")
-        self.ids, prompt = self._read(template, request)
-        self._reasoning = _reasoning(template, prompt) if not is_raw and template.has_reasoning else None
-        self._stop = StopSplitter(() if is_raw else template.stops)
-        self._calls = self._call_splitter() if self._tools else None
-        self._detokenizer = Detokenizer(tokenizer, starts_text=not is_raw, visible=self._visible())
-        self._strips = bool(template.stops) and not is_raw  # "Assistant:" leaves the space to the model
-        self._constraint: Constraint | None = None
-        self._is_required = request.tool_choice == "required"
+        tools = () if is_raw or request.tool_choice == "none" else request.tools
+        _check(request, tools)
+        if tools:
+            check_grammar(template.syntax.grammar(tools))
+        self.ids, prompt = _read(tokenizer, template, request, tools)
+        syntax = calls.members()[calls.DEFAULT] if is_raw else template.syntax
+        self._reader = syntax.reader(Setting(tokenizer, template, request, tools, prompt))
+        self._rule: Rule | None = None
+        self._constraint: Constraint | None = None  # of the rule, while it is kept to
         self._has_called = self._has_ended = False
-        self._is_free = False  # in a call that whoever pushes tokens did not hold to its grammar
         self._tokens = 0  # pushed since the last event that counted them
 
     @property
     def is_over(self) -> bool:
         """Whether the answer is complete: the end token came, a stop, or something after the calls."""
-        calls = self._calls
-        return self._has_ended or self._stop.is_over or (calls is not None and calls.is_over)
+        return self._has_ended or self._reader.is_over
 
     @property
     def reason(self) -> FinishReason:
@@ -53,11 +63,12 @@ class Dialogue:
         return "tool_calls" if self._has_called else "stop"
 
     def constrain(self, logits: torch.Tensor | np.ndarray) -> None:
-        """Forbid in place what may not come next; costs nothing outside tool calls."""
-        if self._is_required and self._constraint is None:
-            self._require()
+        """Forbid in place what may not come next; costs nothing where everything may."""
+        self._arm()
         if self._constraint is not None:
             self._constraint.mask(logits)
+        if forbidden := self._reader.forbidden:
+            forbid(logits, forbidden)
 
     def push(self, token: int) -> list[Event]:
         """What the next token makes known."""
@@ -66,99 +77,76 @@ class Dialogue:
         if token in self._tokenizer.eos_ids:
             self._has_ended = True
             return []
-        if self._constraint is not None and not self._constraint.accept(token):
-            self._constraint, self._is_free, self._is_required = None, True, False
+        self._arm()
+        self._keep_to_rule(token)
         self._tokens += 1
-        events = self._events(self._detokenizer.push(token))
+        events = self._counted(self._reader.push(token))
         self._arm()
         return events
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """Text that was held back. A call that `reason` cut off is none."""
-        events = self._events(self._detokenizer.finish())
-        if self._reasoning is not None:
-            reasoning, answer = self._reasoning.finish()
-            events += self._reasoned(reasoning) + self._answered(answer)
-        events += self._spoken(self._stop.finish())
-        if self._calls is not None:
-            events += self._text(self._calls.finish(is_cut=reason in ("length", "cancelled")))
+        events = self._counted(self._reader.finish(is_cut=reason in ("length", "cancelled")))
         return events + ([Text("", self._take())] if self._tokens else [])
 
-    def _read(self, template: Template, request: Request) -> tuple[list[int], str]:
-        if request.prompt is not None:
-            return self._tokenizer.encode(request.prompt, special=True, bos=True), request.prompt
-        if not request.messages:
-            raise BadRequest("There is nothing to answer: the conversation has no messages.")
-        if self._tools:
-            check_grammar(self._syntax.grammar(self._tools, opened=False))
-        return template.encode(self._tokenizer, request.messages, self._tools)
-
-    def _call_splitter(self) -> CallSplitter:
-        names = {tool.name for tool in self._tools}
-        syntax = self._syntax
-        return CallSplitter(syntax.OPENING, syntax.CLOSING, lambda body: syntax.read(body, names))
-
-    def _visible(self) -> frozenset[int]:
-        names = [*((THINK, UNTHINK) if self._reasoning else ())]
-        names += [self._syntax.OPENING, self._syntax.CLOSING] if self._tools else []
-        found = (self._tokenizer.find(name) for name in names)
-        return frozenset(token for token in found if token is not None)
-
-    def _require(self) -> None:
-        if self._reasoning is None or not self._reasoning.is_reasoning:
-            self._constraint = Constraint(self._tokenizer, self._syntax.grammar(self._tools, opened=False))
-
     def _arm(self) -> None:
-        """A call is held to the grammar from its opening to its end; what follows is the model's choice."""
-        begun = None if self._calls is None else self._calls.begun
-        if begun is None:
-            self._constraint = None if self._has_called else self._constraint
-            self._is_free = False
-        elif self._constraint is None and not self._is_free:
-            constraint = Constraint(self._tokenizer, self._syntax.grammar(self._tools, opened=True))
-            self._is_free = not all(constraint.accept(token) for token in self._tokenizer.encode(begun))
-            self._constraint = None if self._is_free else constraint
+        """Begin the reader's rule if it is a new one."""
+        rule = self._reader.rule
+        if rule is self._rule:
+            return
+        self._rule, self._constraint = rule, None
+        if rule is not None:
+            constraint = Constraint(self._tokenizer, rule.grammar)
+            if all(constraint.accept(token) for token in self._tokenizer.encode(rule.begun)):
+                self._constraint = constraint
 
-    def _events(self, text: str) -> list[Event]:
-        if not text:
-            return []
-        if self._reasoning is None:
-            return self._answered(text)
-        reasoning, answer = self._reasoning.feed(text)
-        return self._reasoned(reasoning) + self._answered(answer)
+    def _keep_to_rule(self, token: int) -> None:
+        """Once a token breaks the rule the rest is free; after its end too, unless the answer ends there."""
+        if self._constraint is None or self._rule is None:
+            return
+        is_kept = self._constraint.accept(token)
+        if not is_kept or (self._constraint.is_done and not self._rule.ends):
+            self._constraint = None
 
-    def _reasoned(self, text: str) -> list[Event]:
-        return [Reasoning(text, self._take())] if text else []
-
-    def _answered(self, text: str) -> list[Event]:
-        if self._strips:
-            text = text.lstrip()
-            self._strips = not text
-        return self._spoken(self._stop.feed(text)) if text else []
-
-    def _spoken(self, text: str) -> list[Event]:
-        if not text:
-            return []
-        if self._calls is None:
-            return self._text(text)
+    def _counted(self, found: list[Found]) -> list[Event]:
         events: list[Event] = []
-        for found in self._calls.feed(text):
-            events += self._called(found) if isinstance(found, ToolCall) else self._text(found)
+        for event in found:
+            if isinstance(event, Text | Reasoning):
+                events.append(replace(event, tokens=self._take()))
+                continue
+            self._has_called |= isinstance(event, Called)
+            events += [Text("", self._take())] if self._tokens else []
+            events.append(event)
         return events
-
-    def _text(self, text: str) -> list[Event]:
-        return [Text(text, self._take())] if text else []
-
-    def _called(self, call: ToolCall) -> list[Event]:
-        self._has_called, self._is_required = True, False
-        counted: list[Event] = [Text("", self._take())] if self._tokens else []
-        return [*counted, Called(call)]
 
     def _take(self) -> int:
         tokens, self._tokens = self._tokens, 0
         return tokens
 
 
-def _reasoning(template: Template, prompt: str) -> ReasoningSplitter:
-    """Some templates open the reasoning themselves, and the answer begins inside it."""
-    return ReasoningSplitter(begun=prompt.rstrip().endswith(THINK))
+def _check(request: Request, tools: Sequence[object]) -> None:
+    if request.tool_choice == "required" and not tools:
+        raise BadRequest("A tool call is required, but there are no tools.")
+    if request.prompt is None and not request.messages:
+        raise BadRequest("There is nothing to answer: the conversation has no messages.")
+    if request.answer_schema is not None:
+        check_grammar(f"start: {as_rule(request.answer_schema)}\n", "The answer can't be held to its schema")
+
+
+def _read(
+    tokenizer: Tokenizer, template: Template, request: Request, tools: tuple[ToolSpec, ...]
+) -> tuple[list[int], str]:
+    """The prompt's tokens and text."""
+    if request.prompt is not None:
+        return tokenizer.encode(request.prompt, special=True, bos=True), request.prompt
+    messages = kept_reasoning(request.messages, request.past_reasoning)
+    return template.encode(tokenizer, messages, tools, reasoning=request.reasoning)
+
+
+def kept_reasoning(messages: Sequence[Message], which: PastReasoning) -> list[Message]:
+    """The messages without the reasoning that the model is not to read again."""
+    questions = [index for index, message in enumerate(messages) if message.role == "user"]
+    first = {"none": len(messages), "all": 0, "turn": questions[-1] if questions else 0}[which]
+    return [
+        replace(message, reasoning="") if index < first else message for index, message in enumerate(messages)
+    ]

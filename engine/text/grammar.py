@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     import torch
 
     from engine.text.tokenizer import Tokenizer
+
+
+OFFERED = "The tools can't be offered to the model"
 
 
 class _Vocabulary:
@@ -38,11 +42,31 @@ def build_trie(tokenizer: Tokenizer) -> LLTokenizer:
     )
 
 
-def check_grammar(grammar: str) -> None:
-    """Raise `BadRequest` if llguidance cannot use it."""
+def check_grammar(grammar: str, problem: str = OFFERED) -> None:
+    """Raise `BadRequest` if llguidance cannot use it; `problem` begins the sentence."""
     failed, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     if failed:
-        raise BadRequest(f"The tools can't be offered to the model: {messages[0].strip().splitlines()[0]}.")
+        raise BadRequest(f"{problem}: {messages[0].strip().splitlines()[0]}.")
+
+
+def forbid(logits: torch.Tensor | np.ndarray, tokens: Collection[int]) -> None:
+    """Set the logits of some tokens to minus infinity, in place."""
+    forbidden = np.zeros(len(logits), np.bool_)
+    forbidden[list(tokens)] = True
+    _put(logits, forbidden)
+
+
+def _put(logits: torch.Tensor | np.ndarray, forbidden: np.ndarray) -> None:
+    if isinstance(logits, np.ndarray):
+        np.putmask(logits, forbidden, -np.inf)
+        return
+    import torch
+
+    if logits.device.type == "cpu" and logits.dtype == torch.float32:
+        # The same memory; torch would wake all its threads for a millisecond's work.
+        np.putmask(logits.numpy(), forbidden, -np.inf)
+    else:
+        logits.masked_fill_(torch.from_numpy(forbidden).to(logits.device), -torch.inf)
 
 
 class Constraint:
@@ -63,16 +87,7 @@ class Constraint:
         """Set the logits of every token that may not come next to minus infinity, in place."""
         forbidden = np.ones(len(logits), np.bool_)  # what lies beyond the vocabulary is padding
         forbidden[: self._size] = ~self._allowed()
-        if isinstance(logits, np.ndarray):
-            np.putmask(logits, forbidden, -np.inf)
-            return
-        import torch
-
-        if logits.device.type == "cpu" and logits.dtype == torch.float32:
-            # The same memory; torch would wake all its threads for a millisecond's work.
-            np.putmask(logits.numpy(), forbidden, -np.inf)
-        else:
-            logits.masked_fill_(torch.from_numpy(forbidden).to(logits.device), -torch.inf)
+        _put(logits, forbidden)
 
     def accept(self, token: int) -> bool:
         """Go on by one token; False if it may not come here, and then the constraint is of no more use."""

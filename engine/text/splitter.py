@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from engine.api import ToolCall
+from engine.text.reader import MOST_CALLS
 
 THINK, UNTHINK = "<think>", "</think>"
 FENCE = "```"
-MOST_CALLS = 8  # in one answer; a weak model would go on for ever
 
 
 def held_back(text: str, markers: Sequence[str]) -> int:

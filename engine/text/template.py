@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 from jinja2 import meta
 from jinja2.exceptions import TemplateError
 
-from engine.api import BadModel, BadRequest, Message, ToolSpec
+from engine.api import BadModel, BadRequest, Message, ReasoningStrength, ToolSpec
 from engine.text import calls
 from engine.text.sandbox import Refused, Sandbox
 from engine.text.tokenizer import Tokenizer
@@ -53,16 +52,22 @@ class Template:
             names = meta.find_undeclared_variables(self._sandbox.parse(self.source))
         except FAILURES as error:
             raise self._broken(error) from None
-        self.syntax: ModuleType = calls.choose(self.source)
+        self.syntax: calls.Syntax = calls.choose(self.source)
         self.shows_tools = "tools" in names and self.syntax.recognises(self.source)
 
     @classmethod
     def from_gguf(cls, file: GgufFile) -> Template:
-        """The template of a model file; a plain one if it has none, as models that only continue text."""
-        return cls(file.text(KEY) if file.has(KEY) else None, file.path.name)
+        """A file's template; else its architecture's; else a plain one for models that only continue text."""
+        fallback = calls.template_for(file.text("general.architecture"))
+        return cls(file.text(KEY) if file.has(KEY) else fallback, file.path.name)
 
     def encode(
-        self, tokenizer: Tokenizer, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+        self,
+        tokenizer: Tokenizer,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        reasoning: ReasoningStrength | None = None,
     ) -> tuple[list[int], str]:
         """Prompt tokens up to where the answer begins, and the same as text."""
         shield = tokenizer.shield
@@ -73,6 +78,7 @@ class Template:
         values = {
             "tools": specs,
             "add_generation_prompt": True,
+            **({} if reasoning is None else {"reasoning_strength": reasoning}),
             "bos_token": _name(tokenizer, tokenizer.bos_id),
             "eos_token": _name(tokenizer, tokenizer.eos_id),
         }
@@ -143,6 +149,8 @@ def _describe(tool: ToolSpec) -> Turn:
 def _turn(message: Message) -> Turn:
     """A turn for a template that knows of tools."""
     turn: Turn = {"role": message.role, "content": message.text}
+    if message.reasoning:
+        turn["reasoning_content"] = message.reasoning
     if message.calls:
         turn["tool_calls"] = [
             {

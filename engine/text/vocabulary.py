@@ -30,6 +30,9 @@ FILL_NAMES = (
 )  # fmt: skip
 # Part of what a harmony model says, although files mark them as control tokens.
 SPOKEN_NAMES = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
+# Together they are a vocabulary of messages: `<|eom|>` ends one, `<|eot|>` the turn, and none is ever spoken.
+MESSAGE_NAMES = ("<|start|>", "<|message|>", "<|eom|>", "<|eot|>")
+MESSAGE_ENDS = ("<|end_of_text|>", "<|eot|>")
 
 
 class Vocabulary:
@@ -99,7 +102,13 @@ class Vocabulary:
         token = file.integer(key) if file.has(key) else -1
         return token if 0 <= token < len(self.texts) else None
 
+    @property
+    def _has_messages(self) -> bool:
+        return all(name in self.ids for name in MESSAGE_NAMES)
+
     def _find_ends(self, file: GgufFile) -> frozenset[int]:
+        if self._has_messages:
+            return frozenset(self.ids[name] for name in MESSAGE_ENDS if name in self.ids)
         declared = {self._token(file, role) for role in ("eos", "eot", "eom")} - {None}
         named = {self.ids[name] for name in END_NAMES if name in self.ids}
         strike = self.ids.get("</s>")
@@ -115,6 +124,10 @@ class Vocabulary:
         for name in (*END_NAMES, *FILL_NAMES):
             if name in self.ids:
                 self.kinds[self.ids[name]] = CONTROL
+        if self._has_messages:
+            for name in MESSAGE_NAMES:
+                self.kinds[self.ids[name]] = CONTROL
+            return
         spoken = [*SPOKEN_NAMES]
         if "<|end|>" in self.ids and self.ids["<|end|>"] not in self.eos_ids:
             spoken.append("<|end|>")

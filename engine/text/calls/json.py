@@ -9,6 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 from engine.api import BadRequest, Message, ToolCall, ToolSpec
+from engine.text.markup import MarkupReader
+from engine.text.reader import Reader, Setting
+from engine.text.schema import as_rule, dump, whole
 
 NAMES = ("json",)
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
@@ -30,7 +33,7 @@ def recognises(template: str) -> bool:
 def describe(tools: Sequence[ToolSpec]) -> str:
     """What a system message says of the tools."""
     lines = [
-        _dump({"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)})
+        dump({"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)})
         for tool in tools
     ]
     return DESCRIPTION.format(tools="\n".join(lines))
@@ -38,7 +41,7 @@ def describe(tools: Sequence[ToolSpec]) -> str:
 
 def write(call: ToolCall) -> str:
     """A call as the model writes it."""
-    body = _dump({"name": call.name, "arguments": dict(call.arguments)})
+    body = dump({"name": call.name, "arguments": dict(call.arguments)})
     return f"{OPENING}\n{body}\n{CLOSING}"
 
 
@@ -47,7 +50,12 @@ def write_result(message: Message) -> str:
     return f"<tool_response>\n{message.text}\n</tool_response>"
 
 
-def grammar(tools: Sequence[ToolSpec], opened: bool) -> str:
+def reader(setting: Setting) -> Reader:
+    """What takes an answer apart."""
+    return MarkupReader(setting, (OPENING, CLOSING), read, grammar)
+
+
+def grammar(tools: Sequence[ToolSpec], opened: bool = False) -> str:
     """One call; `opened`: the first marker has been written already."""
     for tool in tools:
         if not NAME.fullmatch(tool.name):
@@ -60,14 +68,14 @@ def grammar(tools: Sequence[ToolSpec], opened: bool) -> str:
     for index, tool in enumerate(tools):
         head = json.dumps(f'{{"name": "{tool.name}", "arguments": ')
         lines.append(f'tool{index}: {head} arguments{index} "}}"')
-        lines.append(f"arguments{index}: %json {json.dumps(_schema(tool))}")
+        lines.append(f"arguments{index}: {as_rule(_schema(tool))}")
     return "\n".join(lines) + "\n"
 
 
 def read(body: str, names: Collection[str]) -> ToolCall | None:
     """The call that `body`, the text between the markers, is; None if it is none."""
     try:
-        value = json.loads(body)
+        value = whole(json.loads(body))
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or value.get("name") not in names:
@@ -75,20 +83,8 @@ def read(body: str, names: Collection[str]) -> ToolCall | None:
     arguments = value.get("arguments", {})
     if not isinstance(arguments, dict):
         return None
-    return ToolCall(uuid4().hex[:9], value["name"], _whole(arguments))
+    return ToolCall(uuid4().hex[:9], value["name"], arguments)
 
 
 def _schema(tool: ToolSpec) -> dict[str, Any]:
-    guidance = {"whitespace_pattern": " ?", "lenient": True}
-    return {"additionalProperties": False, **tool.parameters, "type": "object", "x-guidance": guidance}
-
-
-def _whole(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Without halves of characters, which JSON can write and no file or program can take."""
-    text = _dump(arguments)
-    whole: dict[str, Any] = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-    return whole
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return {"additionalProperties": False, **tool.parameters, "type": "object"}

@@ -9,6 +9,8 @@ import pytest
 from engine.text.template import Template
 from engine.text.tokenizer import Tokenizer
 from engine.weights.gguf import GgufFile
+from engine.weights.gguf_writer import write_gguf
+from engine.weights.toy_tokenizer import toy_tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +40,16 @@ def smollm2_template(smollm2: Path) -> Template:
 def gemma3_template(gemma3: Path) -> Template:
     with GgufFile(gemma3) as file:
         return Template.from_gguf(file)
+
+
+@pytest.fixture(scope="session")
+def muse_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """A made-up vocabulary of bytes, a few words, and the control tokens of Muse Glimmer."""
+    path = tmp_path_factory.mktemp("muse") / "vocabulary.gguf"
+    keys = {"general.architecture": "muse-glimmer", **toy_tokenizer("muse-glimmer", 700)}
+    write_gguf(path, keys, [], lambda tensor: [])
+    with GgufFile(path) as file:
+        return Tokenizer.from_gguf(file)
 
 
 @pytest.fixture(params=["smollm2", "gemma3"])

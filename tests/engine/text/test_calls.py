@@ -1,31 +1,41 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 
 import pytest
 
 from engine.api import BadRequest, Message, ToolCall, ToolSpec
 from engine.text import calls
 from engine.text.calls import json as syntax
-from engine.text.grammar import check_grammar
+from engine.text.grammar import Constraint, check_grammar
+from engine.text.tokenizer import Tokenizer
 
-ANY = ToolSpec("x.y", "", {})
+ONE = ToolSpec("x.y", "", {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
 
 
-def test_members_are_unique_and_complete():
+def test_members_are_unique_and_complete(muse_tokenizer: Tokenizer):
     members = calls.members()
     assert calls.DEFAULT in members
     for member in members.values():
-        assert member.NAMES and member.OPENING and member.CLOSING
-        call = ToolCall("1", "x.y", {"a": 'ü "</tool_call>'})
-        written = member.write(call)
-        assert written.startswith(member.OPENING) and written.endswith(member.CLOSING)
-        read = member.read(written.removeprefix(member.OPENING).removesuffix(member.CLOSING), {"x.y"})
-        assert (read.name, read.arguments) == (call.name, call.arguments)
+        assert member.NAMES and callable(member.reader)
         assert "A result" in member.write_result(Message("tool", "A result"))
-        assert "x.y" in member.describe([ANY])
-        for opened in (False, True):
-            check_grammar(member.grammar([ANY], opened))
+        assert "x.y" in member.describe([ONE])
+        constraint = Constraint(muse_tokenizer, member.grammar([ONE]))
+        written = member.write(ToolCall("1", "x.y", {"a": 'ü "</tool_call>'}))
+        assert all(constraint.accept(token) for token in muse_tokenizer.encode(written))
+        assert constraint.is_done, "what a model reads of its calls is what it may write"
+
+
+def test_every_file_is_a_member_or_a_part_of_one():
+    files = {info.name for info in pkgutil.iter_modules(calls.__path__)}
+    assert {name for name in files if not name.startswith("_")} == {*calls.members()}
+
+
+def test_a_file_without_a_template_gets_its_architectures():
+    template = calls.template_for("muse-glimmer")
+    assert template is not None and calls.choose(template) is calls.members()["atem"]
+    assert calls.template_for("llama") is None
 
 
 def test_the_default_serves_templates_that_teach_no_way():
