@@ -49,9 +49,14 @@ def point_to_pixel(x: int, y: int, width: int, height: int) -> tuple[int, int]:
 
 
 def pixel_to_point(x: int, y: int, width: int, height: int) -> tuple[int, int]:
-    """The step nearest to a pixel's middle."""
+    """The step nearest to a pixel's middle; of two, the first, since the second is the next pixel's."""
     _check(Box(x, y, x + 1, y + 1), width, height)
-    return _nearest(2 * x + 1, 2 * width, STEPS), _nearest(2 * y + 1, 2 * height, STEPS)
+    return _middle(x, width), _middle(y, height)
+
+
+def _middle(pixel: int, size: int) -> int:
+    """(pixel + 1/2) / size in steps, rounded; halves down."""
+    return ((2 * pixel + 1) * STEPS + size - 1) // (2 * size)
 
 
 def _span(start: int, end: int, size: int) -> tuple[int, int]:

@@ -32,7 +32,7 @@ KINDS: tuple[tuple[bytes, type[ImageFile]], ...] = (
 )
 MOST_PIXELS = 16_384 * 16_384
 WORKING_PIXELS = 1 << 26  # with more, a picture is reduced by a whole factor while it is flattened
-STRIP_PIXELS = 1 << 22  # flattened at a time
+STRIP_PIXELS = 1 << 20  # flattened at a time: laying it on white is one step, in which no one else runs
 DAMAGE = (
     OSError,
     SyntaxError,

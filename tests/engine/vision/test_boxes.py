@@ -60,6 +60,12 @@ def test_a_point_is_a_pixel_of_the_picture(x: int, y: int, width: int, height: i
     assert Fraction(column, width) <= Fraction(x, 1_000) <= Fraction(column + 1, width)
 
 
+def test_every_pixel_has_a_point_of_its_own() -> None:
+    for size in (1, 2, 3, 499, 500, 998, 999, 1_000):
+        for pixel in range(size):
+            assert point_to_pixel(*pixel_to_point(pixel, 0, size, 1), size, 1) == (pixel, 0)
+
+
 def test_what_is_not_in_the_picture_is_refused() -> None:
     with pytest.raises(BadRequest, match="is not inside 1,000 x 1,000"):
         to_pixels(Box(0, 0, 1_001, 5), 1920, 1080)
