@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app import log, tools
 from app.agent.loop import Agent
@@ -26,6 +27,7 @@ from app.store.database import Database
 from engine import Sampling
 
 MONITOR = "screen.monitor"
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 OFFERS: dict[str, Offer] = {"auto": "auto", "always": "always", "never": "never"}
 
 
@@ -107,17 +109,15 @@ def local(settings: Settings, model: Path | None) -> LocalBackend:
 def chooser(settings: Settings, places: Paths, reply: int | None = None) -> Callable[[], Choices]:
     """What a turn takes from the settings, read anew for each."""
 
+    def sampling(name: str) -> Any:
+        return settings.get(f"sampling.{name}")
+
     def choose() -> Choices:
         folder = settings.text("folder")
         return Choices(
             instructions=settings.text("model.instructions"),
-            sampling=Sampling(
-                temperature=settings.number("sampling.temperature"),
-                top_k=settings.whole("sampling.top_k"),
-                top_p=settings.number("sampling.top_p"),
-                min_p=settings.number("sampling.min_p"),
-                repetition_penalty=settings.number("sampling.repetition_penalty"),
-            ),
+            sampling=Sampling(**{name: sampling(name) for name in SAMPLING}),
+            chosen={name: sampling(name) for name in SAMPLING if settings.is_set(f"sampling.{name}")},
             reply=reply or settings.whole("model.reply"),
             offer=OFFERS[settings.text("tools.offer")],
             folder=Path(folder).expanduser() if folder else places.folder,

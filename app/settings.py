@@ -61,7 +61,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "model.instructions", "", "What the model is told about its task. Empty: the short text of Sidelight."
     ),
-    # These suit the small model that comes with Sidelight: with 0.7 it wanders into other languages.
+    # What a model's makers advise goes before these, where the person chose nothing. They suit the small one
+    # that comes with Sidelight: at 0.7 it wanders into other languages.
     Option("sampling.temperature", 0.2, "How freely words are chosen. 0: always the likeliest.", 0, 10),
     Option("sampling.top_k", 40, "Only so many of the likeliest tokens are considered. 0: all.", 0, 100_000),
     Option("sampling.top_p", 0.9, "Only the likeliest tokens up to this total probability.", 0.01, 1),
@@ -107,6 +108,10 @@ class Settings:
         """The value of a declared option."""
         return self._values.get(name, self.options[name].default)
 
+    def is_set(self, name: str) -> bool:
+        """Whether the person chose this value."""
+        return name in self._values
+
     def text(self, name: str) -> str:
         """The value of an option that is text."""
         value = self.get(name)
@@ -128,13 +133,11 @@ class Settings:
     def set(self, name: str, value: Value) -> None:
         """Change an option, save the file and tell the listeners; UserError when it does not fit."""
         value = self.options[name].check(value)
-        if value == self.get(name):
+        if value == self._values.get(name):
             return
         before = dict(self._values), dict(self._kept)
         self._values[name] = value
         self._kept.pop(name, None)
-        if value == self.options[name].default:
-            del self._values[name]
         try:
             self._save()
         except OSError as error:

@@ -16,6 +16,7 @@ from engine import (
     ModelInfo,
     Prefill,
     Request,
+    Sampling,
     Text,
     ToolCall,
     Usage,
@@ -53,13 +54,15 @@ def call(name: str, arguments: dict[str, Any], id: str = "call-1", text: str = "
 class Scripted:
     """Plays one script a request, in order; then says "Done." to whatever comes. Counts words as tokens."""
 
-    def __init__(self, *scripts: Script, context: int = 8_192, tools: bool = True) -> None:
+    def __init__(
+        self, *scripts: Script, context: int = 8_192, tools: bool = True, sampling: Sampling | None = None
+    ) -> None:
         self.scripts = list(scripts)
         self.requests: list[Request] = []
         self.cancelled = 0
         self.closed = False
         self.failure: EngineError | None = None  # of loading
-        self._context, self._tools = context, tools
+        self._context, self._tools, self._sampling = context, tools, sampling
         self._info: ModelInfo | None = None
 
     @property
@@ -80,6 +83,7 @@ class Scripted:
             context=self._context,
             device="CPU, 1 thread",
             knows_tools=self._tools,
+            sampling=self._sampling,
         )
         return self._info
 

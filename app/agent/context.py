@@ -134,7 +134,7 @@ def _schema(tool: ToolSpec) -> str:
 
 def _written(message: Message) -> str:
     calls = "".join(f"{call.name}{json.dumps(dict(call.arguments))}" for call in message.calls)
-    return message.text + calls
+    return message.reasoning + message.text + calls
 
 
 def _read(message: Message) -> list[str]:

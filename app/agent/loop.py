@@ -28,7 +28,7 @@ from app.events import (
 from app.permissions.action import Answer, Ask
 from app.permissions.gate import Decision, Gate, Outcome
 from app.tool import Tool, ToolContext
-from engine import Called, Done, Message, Prefill, Reasoning, Text, ToolCall, ToolSpec, Usage
+from engine import Called, Done, Malformed, Message, Prefill, Reasoning, Text, ToolCall, ToolSpec, Usage
 
 MOST_STEPS = 8  # times a turn may come back with calls; then it must answer without
 MOST_SAME = 3  # times the same call may give the same
@@ -42,6 +42,8 @@ FAILING = f"The model was stopped: {MOST_FAILURES} requests for tools in a row c
 LEFT_OUT = "This chat is longer than the model can take in: its oldest {count:,} messages were left out."
 RESULTS_LEFT_OUT = "To make room, results of earlier steps of this turn were left out."
 FORGOTTEN = "[Left out to make room.]"
+NOT_A_CALL = "(Not from the user: no tool was run. {reason})"
+TOLD = "The model asked for a tool in a way that can't be read, so nothing was run. It was told: {reason}"
 NO_SUCH = "There is no tool {name!r} here. The tools are: {tools}."
 
 
@@ -78,11 +80,14 @@ class Play:
 
     def why_stop(self, call: ToolCall, outcome: Outcome) -> str:
         """A sentence when the model goes in circles, by what came of this call; else empty."""
+        return self.circles(call.name, json.dumps(dict(call.arguments), sort_keys=True), outcome)
+
+    def circles(self, tool: str, asked: str, outcome: Outcome) -> str:
+        """The same for a request that may not even be a call."""
         self.failures = 0 if outcome.ok else self.failures + 1
-        seen = call.name, json.dumps(dict(call.arguments), sort_keys=True), outcome.text
-        self.seen[seen] += 1
-        if self.seen[seen] >= MOST_SAME:
-            return LOOP.format(tool=call.name)
+        self.seen[tool, asked, outcome.text] += 1
+        if self.seen[tool, asked, outcome.text] >= MOST_SAME:
+            return LOOP.format(tool=tool)
         return FAILING if self.failures >= MOST_FAILURES else ""
 
     def told(self, left_out: int) -> list[str]:
@@ -101,7 +106,9 @@ class Said:
     """What one generation gave."""
 
     text: str = ""
+    reasoning: str = ""
     calls: list[ToolCall] = field(default_factory=list)
+    malformed: list[Malformed] = field(default_factory=list)
     done: Done | None = None
 
 
@@ -124,8 +131,9 @@ class Agent:
                 async for event in events:
                     yield event
             assert said.done is not None
-            if not said.calls or said.done.reason in ("length", "cancelled"):
-                if said.calls:
+            asks = bool(said.calls or said.malformed)
+            if not asks or said.done.reason in ("length", "cancelled"):
+                if asks:
                     yield NoticeRaised(CUT_OFF)
                 yield _end(said.done)
                 return
@@ -153,11 +161,15 @@ class Agent:
                         yield PromptAdvanced(event.done, event.total)
                     case Text():
                         said.text += event.text
-                        yield TextArrived(event.text)
+                        if event.text:  # tokens that show nothing are counted by a text without text
+                            yield TextArrived(event.text)
                     case Reasoning():
+                        said.reasoning += event.text
                         yield ReasoningArrived(event.text)
                     case Called():
                         said.calls.append(event.call)
+                    case Malformed():
+                        said.malformed.append(event)
                     case Done():
                         said.done = event
                         yield speed(event.usage)
@@ -171,13 +183,21 @@ class Agent:
                     raise
 
     async def _run_all(self, play: Play, said: Said) -> AsyncGenerator[Event, None]:
-        play.add(Message("assistant", said.text, calls=tuple(said.calls)))
+        wrote = said.text + "".join(each.text for each in said.malformed)
+        play.add(Message("assistant", wrote, calls=tuple(said.calls), reasoning=said.reasoning))
         for call in said.calls:
             async with aclosing(self._run(play, call, said.text)) as events:
                 async for event in events:
                     yield event
                     if isinstance(event, TurnEnded):
                         return
+
+        for each in said.malformed:
+            play.add(Message("user", NOT_A_CALL.format(reason=each.reason)))
+            yield NoticeRaised(TOLD.format(reason=each.reason))
+            if reason := play.circles("no call", each.text, Outcome(False, each.reason)):
+                yield TurnEnded("failed", reason)
+                return
 
     async def _run(self, play: Play, call: ToolCall, said: str) -> AsyncGenerator[Event, None]:
         yield ToolRequested(call.id, call.name, call.arguments)

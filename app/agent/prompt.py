@@ -25,19 +25,16 @@ def as_data(source: str, text: str) -> str:
 
 
 def turns_of(entries: Iterable[Entry]) -> list[Turn]:
-    """A conversation as turns. Questions that got no answer are joined with the next one."""
+    """A conversation as turns. A question that got no answer stays, unless it was asked again right after."""
     turns: list[Turn] = []
-    waiting: list[str] = []
     for entry in entries:
         if entry.role == "user":
-            text = question_text(entry.blocks)
-            if text not in waiting:  # asked again after a failure
-                waiting.append(text)
-        elif answer := answer_messages(entry.blocks):
-            turns.append((Message("user", "\n\n".join(waiting)), *answer))
-            waiting = []
-    if waiting:
-        turns.append((Message("user", "\n\n".join(waiting)),))
+            question = (Message("user", question_text(entry.blocks)),)
+            if turns and turns[-1] == question:
+                turns.pop()
+            turns.append(question)
+        elif turns:
+            turns[-1] += tuple(answer_messages(entry.blocks))
     return turns
 
 

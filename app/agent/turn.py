@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from app.agent.context import Given, cut
 from app.agent.loop import Agent, Play
@@ -44,7 +44,8 @@ class Choices:
     """What the person chose, as it stands when a turn begins."""
 
     instructions: str  # empty: our own
-    sampling: Sampling
+    sampling: Sampling  # ours
+    chosen: Mapping[str, Any]  # fields of it that the person set
     reply: int  # the longest answer, in tokens
     offer: Offer
     folder: Path  # granted to tools; made when tools are offered
@@ -158,7 +159,7 @@ class Turn:
             system=self._choices.instructions or INSTRUCTIONS,
             turns=dated(turns_of(entries), conversation, info),
             tools=offered,
-            sampling=self._choices.sampling,
+            sampling=replace(info.sampling or self._choices.sampling, **self._choices.chosen),
             reply=self._choices.reply,
         )
         context = ToolContext(
@@ -173,7 +174,8 @@ class Turn:
     def _offers(self, info: ModelInfo) -> bool:
         """Whether the model is told of tools.
 
-        By default only one whose template was made for them: others answer worse, and call none rightly.
+        By default only one whose template was made for them. Others answer worse, and call none:
+        SmolLM2 135M, told of three, greets as somebody else and invents what is in the file it should read.
         """
         return self._choices.offer == "always" or (self._choices.offer == "auto" and info.knows_tools)
 

@@ -13,7 +13,7 @@ from app.history import NoticeBlock, ScreenBlock, TextBlock, ToolBlock
 from app.observe import Line, Reading
 from app.paths import find
 from app.permissions.action import Answer, Scope
-from engine import Called, Done, EngineError, Reasoning, Text, ToolCall
+from engine import Called, Done, EngineError, Malformed, Reasoning, Sampling, Text, ToolCall
 from tests.fakes import USAGE, Pause, Scripted, call, say
 
 
@@ -516,6 +516,51 @@ async def test_a_model_not_made_for_tools_gets_none_and_cannot_call_one(make):
     services.settings.set("tools.offer", "always")
     await play(services)
     assert "shell.run" in [tool.name for tool in services.assistant.backend.requests[-1].tools]
+
+
+async def test_what_is_no_call_is_not_run_and_told_to_the_model(make):
+    broken = [Text("Wait. "), Malformed('{"name": "shell.run"', "The call is not JSON."), Done("stop", USAGE)]
+    services = make(broken, say("Sorry."))
+    _, seen = await play(services)
+    assert not of(seen, events.ToolRequested)
+    assert "not JSON" in of(seen, events.NoticeRaised)[0].text
+    *_, wrote, told = services.assistant.backend.requests[1].messages
+    assert wrote.text == 'Wait. {"name": "shell.run"' and "The call is not JSON." in told.text
+    assert seen[-1] == events.TurnEnded("complete")
+
+
+async def test_the_same_that_is_no_call_three_times_ends_the_turn(make):
+    services = make(*[[Malformed("{", "It is cut."), Done("stop", USAGE)]] * 5)
+    _, seen = await play(services)
+    assert len(services.assistant.backend.requests) == 3
+    assert seen[-1].reason == "failed"
+
+
+async def test_the_reasoning_goes_back_to_the_model_within_the_turn(make):
+    services = make([Reasoning("I must look."), *call("shell.run", ECHO)], say("It ran."), say("Yes."))
+    chat, _ = await play(services, answer=Answer(True))
+    await play(services, "Sure?", chat)
+    _, second, third = services.assistant.backend.requests
+    assert [message.reasoning for message in second.messages if message.calls] == ["I must look."]
+    assert not any(message.reasoning for message in third.messages)
+
+
+async def test_tokens_that_show_nothing_are_not_stored(make):
+    services = make([Text("", 5), *say("Hello.")])
+    _, seen = await play(services)
+    assert [event.text for event in of(seen, events.TextArrived)] == ["Hello."]
+
+
+async def test_sampling_is_the_persons_then_the_makers_then_ours(make):
+    services = make(sampling=Sampling(temperature=1.0, top_k=64))
+    services.settings.set("sampling.top_k", 20)
+    await play(services)
+    used = services.assistant.backend.requests[0].sampling
+    assert (used.temperature, used.top_k) == (1.0, 20)
+    services = make()
+    await play(services)
+    used = services.assistant.backend.requests[0].sampling
+    assert (used.temperature, used.top_k) == (0.2, 20)
 
 
 async def test_long_output_is_cut_for_the_model_and_said(make, tmp_path):

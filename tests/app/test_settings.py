@@ -62,6 +62,13 @@ def test_what_does_not_fit_is_refused(path, name, value):
     assert not path.exists()
 
 
+def test_a_default_may_be_chosen_on_purpose(path):
+    settings = Settings(path)
+    assert not settings.is_set("sampling.temperature")
+    settings.set("sampling.temperature", 0.2)
+    assert Settings(path).is_set("sampling.temperature")
+
+
 def test_a_bad_value_in_the_file_is_told_kept_and_not_used(path):
     path.write_text("[model]\ncontext = -3\nthreads = 2\n")
     settings = Settings(path)

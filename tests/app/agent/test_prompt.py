@@ -31,7 +31,11 @@ def test_a_partial_answer_is_kept_an_empty_one_is_not():
         assistant(state="failed"),
         user("Three"),
     ]
-    assert flat(turns_of(entries)) == [[("user", "One"), ("assistant", "Half")], [("user", "Two\n\nThree")]]
+    assert flat(turns_of(entries)) == [
+        [("user", "One"), ("assistant", "Half")],
+        [("user", "Two")],
+        [("user", "Three")],
+    ]
 
 
 def test_a_question_asked_again_after_a_failure_is_told_once():
