@@ -1,6 +1,7 @@
 """Architectures. Each file in this folder is one (or several that differ in name only), and names itself.
 
 A member has `NAMES`; `configure(file) -> Config`, from its metadata; and `build(config, tensors) -> Decoder`.
+If it reads folders of safetensors too, it has `FOLDERS`: each `model_type`, and how its tensors' names begin.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from engine.layers.decoder import Decoder
 from engine.weights.config import Config
 from engine.weights.gguf import GgufFile
+from engine.weights.safetensors import SafetensorsFolder
 from engine.weights.tensors import Tensors
 
 
@@ -23,8 +25,8 @@ class Architecture(Protocol):
 
     NAMES: tuple[str, ...]
 
-    def configure(self, file: GgufFile) -> Config:
-        """The sizes and constants that the file states."""
+    def configure(self, file: Any) -> Config:
+        """The sizes and constants that the file states: a `GgufFile`, or a folder if it is in `FOLDERS`."""
 
     def build(self, config: Config, tensors: Tensors) -> Decoder:
         """The model, its weights in memory."""
@@ -43,26 +45,49 @@ def architectures() -> Mapping[str, Architecture]:
     return MappingProxyType(found)
 
 
-def configure(file: GgufFile) -> Config:
-    """What the model in a file is; refused by name if we can't run it."""
-    name = file.text("general.architecture")
-    known = architectures()
-    if name not in known:
-        ours = ", ".join(sorted(known))
-        raise file.refuse(f"it has the architecture {name!r}, which Sidelight can't run yet (it runs {ours})")
-    config = known[name].configure(file)
+@cache
+def folders() -> Mapping[str, tuple[Architecture, tuple[str, ...]]]:
+    """Who reads model folders: by `model_type`, the architecture and how its tensors' names begin."""
+    members = {id(member): member for member in architectures().values()}.values()
+    return MappingProxyType(
+        {kind: (member, ours) for member in members for kind, ours in getattr(member, "FOLDERS", {}).items()}
+    )
+
+
+def configure(file: GgufFile | SafetensorsFolder) -> Config:
+    """What the model in a file or a folder is; refused by name if we can't run it."""
+    return _configure(file, _member(file)[0])
+
+
+def load(file: GgufFile | SafetensorsFolder, threads: int) -> tuple[Config, Decoder, int]:
+    """Build the model that a file or a folder holds; also how many bytes its weights take.
+
+    `BadModel` names what we can't run, what is missing and what doesn't fit.
+    """
+    member, ours = _member(file)
+    config, tensors = _configure(file, member), Tensors(file, threads)
+    model = member.build(config, tensors)
+    tensors.finish(*ours)
+    return config, model, tensors.bytes
+
+
+def _configure(file: GgufFile | SafetensorsFolder, member: Architecture) -> Config:
+    config = member.configure(file)
     if config.attention_softcap is not None:
         raise file.refuse("it softens attention scores, which Sidelight can't run yet")
     return config
 
 
-def load(file: GgufFile, threads: int) -> tuple[Config, Decoder, int]:
-    """Build the model that a file holds; also how many bytes its weights take.
-
-    `BadModel` names what we can't run, what is missing and what doesn't fit.
-    """
-    config = configure(file)
-    tensors = Tensors(file, threads)
-    model = architectures()[config.architecture].build(config, tensors)
-    tensors.finish()
-    return config, model, tensors.bytes
+def _member(file: GgufFile | SafetensorsFolder) -> tuple[Architecture, tuple[str, ...]]:
+    """Who reads it, and how the names of its own tensors begin, if there are others."""
+    if isinstance(file, SafetensorsFolder):
+        kind, known = file.text("model_type"), folders()
+        if kind in known:
+            return known[kind]
+        ours = ", ".join(sorted(known))
+    else:
+        kind, files = file.text("general.architecture"), architectures()
+        if kind in files:
+            return files[kind], ()
+        ours = ", ".join(sorted(files))
+    raise file.refuse(f"it has the architecture {kind!r}, which Sidelight can't run yet (it runs {ours})")

@@ -59,6 +59,9 @@ class Config:
     attention_softcap: float | None
     final_softcap: float | None
     tied: bool  # the output matrix is the embedding's
+    logit_scale: float = 1.0  # before the softcap
+    end_norm_eps: float | None = None  # of the norms after each half; None: as the others
+    query_scale: float | None = None  # of normed queries; None: their norm's weight has it
 
 
 def llama(file: GgufFile) -> Config:

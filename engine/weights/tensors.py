@@ -11,6 +11,7 @@ from engine.api import BadModel
 from engine.layers.linear import Linear
 from engine.layers.norm import LayerNorm, RmsNorm
 from engine.quant import dequantise
+from engine.weights.safetensors import SafetensorsFolder
 from engine.weights.source import WeightFile
 
 # Left by converters in some files; nothing reads them.
@@ -35,6 +36,11 @@ class Tensors:
     def bytes(self) -> int:
         """Bytes in memory of all that was asked for, under whatever prefix."""
         return sum(self._used.values())
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether they are a model folder's, and named and stored as there."""
+        return isinstance(self._file, SafetensorsFolder)
 
     def under(self, name: str) -> Tensors:
         """Those whose names begin with `name` and a dot."""

@@ -149,6 +149,93 @@ def write_mmproj(
     return path
 
 
+def text_tensors(made: MuseGlimmerForConditionalGeneration, fused: bool = False) -> dict[str, np.ndarray]:
+    """The text half's tensors, float32, as a GGUF file names and arranges them."""
+    text, of = made.model.language_model, made.config.text_config
+    parts = {
+        "token_embd": text.embed_tokens.weight,
+        "output_norm": text.norm.weight,
+        "output": made.lm_head.weight,
+    }
+    for index, layer in enumerate(text.layers):
+        at, heads = f"blk.{index}.", layer.self_attn
+        parts |= {
+            f"{at}attn_norm": 1 + layer.input_layernorm.weight,
+            f"{at}attn_q": interleaved(heads.q_proj.weight, of.num_attention_heads),
+            f"{at}attn_k": interleaved(heads.k_proj.weight, of.num_key_value_heads),
+            f"{at}attn_v": heads.v_proj.weight,
+            f"{at}attn_gate": heads.gate_proj.weight,
+            f"{at}attn_q_norm": torch.full((of.head_dim,), of.qk_scale_factor),
+            f"{at}attn_k_norm": torch.ones(of.head_dim),
+            f"{at}attn_output": heads.o_proj.weight,
+            f"{at}post_attention_norm": 1 + layer.post_attention_layernorm.weight,
+            f"{at}ffn_norm": 1 + layer.pre_feedforward_layernorm.weight,
+            f"{at}ffn_gate": layer.mlp.gate_proj.weight,
+            f"{at}ffn_up": layer.mlp.up_proj.weight,
+            f"{at}ffn_down": layer.mlp.down_proj.weight,
+            f"{at}post_ffw_norm": 1 + layer.post_feedforward_layernorm.weight,
+        }
+        if fused:
+            parts[f"{at}attn_qkv"] = torch.cat([parts.pop(f"{at}attn_{part}") for part in "qkv"])
+    return {f"{name}.weight": tensor.detach().numpy().copy() for name, tensor in parts.items()}
+
+
+def write_text(
+    path: Path,
+    made: MuseGlimmerForConditionalGeneration,
+    *,
+    tensors: dict[str, np.ndarray] | None = None,
+    storage: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
+    pattern: int | list[bool] | None = None,
+    fused: bool = False,
+    local_base: float | None = None,
+) -> Path:
+    """The text half as a GGUF file, its tokens without texts; `storage` as in `write_mmproj`.
+
+    `pattern`: which layers are local, as the file states it; by default a list of what is true.
+    """
+    of, key = made.config.text_config, "muse-glimmer."
+    writer = gguf.GGUFWriter(path, "muse-glimmer")
+    sizes = {
+        "block_count": of.num_hidden_layers,
+        "context_length": of.max_position_embeddings,
+        "embedding_length": of.hidden_size,
+        "feed_forward_length": of.intermediate_size,
+        "attention.head_count": of.num_attention_heads,
+        "attention.head_count_kv": of.num_key_value_heads,
+        "attention.key_length": of.head_dim,
+        "attention.value_length": of.head_dim,
+        "attention.sliding_window": of.sliding_window,
+        "vocab_size": of.vocab_size,
+    }
+    for name, size in sizes.items():
+        writer.add_uint32(key + name, size)
+    constants = {
+        "attention.layer_norm_rms_epsilon": of.rms_norm_eps,
+        "rope.freq_base": of.rope_parameters["rope_theta"],
+        "rope.freq_base_swa": local_base,
+        "logit_scale": of.output_multiplier,
+        "final_logit_softcapping": of.final_logit_softcapping,
+    }
+    for name, constant in constants.items():
+        if constant is not None:
+            writer.add_float32(key + name, constant)
+    if isinstance(pattern, int):
+        writer.add_uint32(f"{key}attention.sliding_window_pattern", pattern)
+    else:
+        true = [kind == "sliding_attention" for kind in of.layer_types]
+        writer.add_array(f"{key}attention.sliding_window_pattern", true if pattern is None else pattern)
+    writer.add_string("tokenizer.ggml.model", "none")
+    writer.add_token_list([f"<{token}>" for token in range(of.vocab_size)])
+    for name, tensor in (text_tensors(made, fused) if tensors is None else tensors).items():
+        add(writer, name, tensor, storage)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
 def add(writer: gguf.GGUFWriter, name: str, tensor: np.ndarray, storage: gguf.GGMLQuantizationType) -> None:
     """One tensor, stored as told if it is a matrix whose rows fill whole blocks; else as it is."""
     block = gguf.GGML_QUANT_SIZES[storage][0]
