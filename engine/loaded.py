@@ -11,7 +11,7 @@ import torch
 from engine import device, models
 from engine.api import BadRequest, ModelInfo, Request
 from engine.cache.prefix import Prefixes
-from engine.runner import Runner
+from engine.runner import Runner, looked_up
 from engine.sequence import Job, Sequence
 from engine.text.dialogue import Dialogue
 from engine.text.template import Template
@@ -64,7 +64,7 @@ def load(path: Path, context: int | None, threads: int | None) -> Loaded:
     return Loaded(
         info=_info(facts, config, context, threads, template.shows_tools),
         weight_bytes=weight_bytes,
-        runner=Runner(model, context, facts.parameters - _looked_up(config)),
+        runner=Runner(model, context, facts.parameters - looked_up(config)),
         tokenizer=tokenizer,
         template=template,
         prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),
@@ -79,11 +79,6 @@ def _context(config: Config, wanted: int | None) -> int:
             f"A context of {wanted:,} tokens doesn't fit; the model takes 2 to {config.context_length:,}."
         )
     return wanted
-
-
-def _looked_up(config: Config) -> int:
-    """Weights that not every token passes: the embedding, and the head that only the last one needs."""
-    return config.vocab_size * config.width * (1 if config.tied else 2)
 
 
 def _info(facts: Description, config: Config, context: int, threads: int, knows_tools: bool) -> ModelInfo:

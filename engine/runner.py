@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.cache.kv import Kv
 from engine.layers.decoder import Decoder
+from engine.weights.config import Config
 
 CHUNK, SMALLEST_CHUNK = 256, 16  # tokens
 CHUNK_OPERATIONS = 15e9  # about a tenth of a second on two cores
@@ -23,6 +24,11 @@ def chunk_of(parameters: int) -> int:
     """
     affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
     return max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+
+
+def looked_up(config: Config) -> int:
+    """Weights that not every token passes: the embedding, and the head that only the last one needs."""
+    return config.vocab_size * config.width * (1 if config.tied else 2)
 
 
 class Runner:

@@ -28,7 +28,7 @@ def attend(
     n, heads, dim = query.shape
     first, kv = span.first(window), cache.shape.heads
     query = query.view(n, kv, heads // kv, dim).permute(1, 2, 0, 3)
-    step = _step(cache, span)
+    step = step_of(span.count, cache.limit, cache.storage.is_plain)
     if span.end - first <= step:
         keys, values = cache.read(layer, first, span.end)
         found = _at_once(query, keys, values, span.mask(window), scale)
@@ -38,12 +38,15 @@ def attend(
     return found.permute(2, 0, 1, 3).reshape(n, -1)
 
 
-def _step(cache: Kv, span: Span) -> int:
-    """Positions to read at a time: as many as there are tokens, at least, so each sees one of the first."""
-    step = cache.limit + span.count if span.count == 1 else MASKED // span.count
-    if not cache.storage.is_plain:
+def step_of(count: int, limit: int, is_plain: bool) -> int:
+    """Positions to read at a time: as many as there are tokens, at least, so each sees one of the first.
+
+    `limit`: the most tokens that the cache will hold. `is_plain`: it holds them in float32.
+    """
+    step = limit + count if count == 1 else MASKED // count
+    if not is_plain:
         step = min(step, CONVERTED)
-    return max(step, span.count, LEAST)
+    return max(step, count, LEAST)
 
 
 def _parts(cache: Kv, layer: int, span: Span, window: int | None, step: int) -> Iterator[Part]:

@@ -8,11 +8,13 @@ from typing import Literal
 
 from engine.cache.kv import PAST_BYTES, KvShape
 from engine.cache.storage import F32, STORAGES
+from engine.layers.attend import step_of
 from engine.weights.config import Config
 from engine.weights.vision import VisionConfig
 
 Kind = Literal["bf16", "q8", "f32"]  # how keys and values are held
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+TOKEN, MERGE = 330, 290  # bytes, measured
 SCORES = 4  # bytes of a mask's or a logit's value: always float32
 
 
@@ -42,22 +44,24 @@ def turn_bytes(shape: KvShape, kind: Kind, turns: int) -> int:
     return min(kept, PAST_BYTES)
 
 
-def read_bytes(shape: KvShape, kind: Kind, context: int) -> int:
-    """One layer's keys and values as attention reads them, if that is not how they are kept."""
-    if STORAGES[kind.upper()].is_plain:
-        return 0
-    return max(shape.rows(layer, context) for layer in range(shape.layers)) * shape.row_bytes(F32)
-
-
-def text_activations(config: Config, tokens: int, context: int, size: int, logits: int) -> int:
+def text_activations(config: Config, tokens: int, size: int, logits: int) -> int:
     """What a pass over `tokens` needs at its widest; `size` is bytes of a value, `logits` rows of them."""
-    query = config.heads * config.head_dim
+    query, shared = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    mlp = 3 * config.ffn_width  # gate, up, and their product
+    attention = 4 * query + 4 * shared  # as they come, and turned
     stream = 2 * config.width  # what layers add to, and its normalised copy
-    mlp = stream + 3 * config.ffn_width  # gate, up, and their product
-    attention = stream + 4 * query + 4 * config.kv_heads * config.head_dim
-    masks = sum({config.window or 0 if local else context for local in config.local})
-    rated = logits * config.vocab_size * SCORES
-    return tokens * (size * max(mlp, attention) + SCORES * masks) + 2 * rated
+    return tokens * size * (stream + max(mlp, attention)) + 2 * logits * config.vocab_size * SCORES
+
+
+def attention_activations(config: Config, kind: Kind, tokens: int, context: int) -> int:
+    """What the processor's attention makes of a long cache: a mask, converted values, a part's scores."""
+    shape, storage = cache_shape(config), STORAGES[kind.upper()]
+    seen = max(shape.rows(layer, context) for layer in range(shape.layers))
+    step = step_of(tokens, context, storage.is_plain)
+    mask = tokens * min(step, seen) * SCORES
+    converted = 0 if storage.is_plain else min(step, seen) * shape.row_bytes(F32)
+    scores = config.heads * tokens * step * SCORES if seen > step else 0
+    return mask + converted + scores
 
 
 def vision_activations(config: VisionConfig, size: int) -> int:
@@ -73,3 +77,8 @@ def layer_of(name: str) -> int | None:
     first, _, rest = name.partition(".")
     number = rest.partition(".")[0]
     return int(number) if first == "blk" and number.isdecimal() else None
+
+
+def tokenizer_bytes(tokens: int, merges: int) -> int:
+    """What a vocabulary takes, as texts, numbers and tables."""
+    return TOKEN * tokens + MERGE * merges

@@ -11,7 +11,7 @@ from engine.layers.linear import held_bytes
 from engine.planning import footprint
 from engine.planning.footprint import Kind
 from engine.planning.subject import Subject
-from engine.runner import chunk_of
+from engine.runner import chunk_of, looked_up
 from engine.weights.source import Stored
 
 Place = Literal["card", "memory"]
@@ -21,8 +21,7 @@ CARD_OWN = 512 << 20  # the driver's context, scratch space of matrix products, 
 CARD_VALUE = 2  # bytes of a value between layers, on a graphics card
 RESERVE: dict[Place, int] = {"card": 1 << 30, "memory": 2 << 30}  # left to the desktop and other programs
 LIBRARIES = 240 << 20  # the program itself before a model is loaded: torch, above all
-TOKEN_OWN = {"gpt2": 640, "llama": 360}  # bytes that a token takes in the tokenizer
-WORKING = 24 << 20  # threads, templates, and what torch keeps for its products
+STARTED, WORKING = 14 << 20, 28 << 20  # its threads and scratch space once it is loaded, and once it has run
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Inventory:
 
     def __init__(self, subject: Subject, machine: Machine) -> None:
         self.subject, self.machine, self.place = subject, machine, machine.place
-        parameters = sum(tensor.elements for tensor in subject.tensors)
+        parameters = sum(tensor.elements for tensor in subject.tensors) - looked_up(subject.config)
         self._chunk = PREFILL if self.place == "card" else chunk_of(parameters)
 
     def needed(self, choices: Choices) -> int:
@@ -88,7 +87,8 @@ class Inventory:
     def loading(self, choices: Choices) -> int:
         """Main memory while the model is loaded. The system can take the file's pages back at any time."""
         held = (*self._weights(choices), *self._own())
-        return self.subject.file_bytes + sum(part.bytes for part in held if part.place == "memory")
+        total = sum(part.bytes for part in held if part.place == "memory" and part.name != "working")
+        return total + STARTED + self.subject.file_bytes
 
     def _weights(self, choices: Choices) -> list[Part]:
         tensors = self.tensors(choices)
@@ -177,11 +177,10 @@ class Inventory:
         """A picture is encoded before the text is read, so the two share the room."""
         config, size = self.subject.config, CARD_VALUE if self.place == "card" else 4
         rated = self.subject.drafter.block if self.subject.drafter and choices.drafter else 1
-        text = footprint.text_activations(
-            config, min(self._chunk, choices.context), choices.context, size, rated
-        )
-        if self.place == "memory":  # a card's kernels read what is kept as it is
-            text += footprint.read_bytes(footprint.cache_shape(config), choices.kv, choices.context)
+        tokens = min(self._chunk, choices.context)
+        text = footprint.text_activations(config, tokens, size, rated)
+        if self.place == "memory":  # a card's kernels read what is kept as it is, and need no masks
+            text += footprint.attention_activations(config, choices.kv, tokens, choices.context)
         if self.subject.vision is None:
             return text
         return max(text, footprint.vision_activations(self.subject.vision, size))
@@ -189,10 +188,9 @@ class Inventory:
     def _own(self) -> list[Part]:
         if self.place == "card":
             return [Part("workspace", "card", CARD_OWN, "the driver, scratch space and recorded graphs")]
-        tokens = self.subject.config.vocab_size * TOKEN_OWN.get(
-            self.subject.tokenizer, max(TOKEN_OWN.values())
-        )
+        words = footprint.tokenizer_bytes(self.subject.config.vocab_size, self.subject.merges)
         return [
-            Part("tokenizer", "memory", tokens, "the vocabulary"),
-            Part("program", "memory", LIBRARIES + WORKING, "the program itself"),
+            Part("tokenizer", "memory", words, "the vocabulary"),
+            Part("program", "memory", LIBRARIES, "the program itself"),
+            Part("working", "memory", WORKING, "threads and scratch space"),
         ]

@@ -11,10 +11,12 @@ from engine.cache.kv import KvShape
 from engine.planning.footprint import Drafter
 from engine.weights.config import LAYERS_LIMIT, Config, Keys
 from engine.weights.gguf import GgufFile
-from engine.weights.sketch import Sketch, open_or_sketch
+from engine.weights.sketch import TOKENS, Sketch, open_or_sketch
 from engine.weights.source import Stored
 from engine.weights.vision import VisionConfig
 from engine.weights.vision import from_gguf as read_vision
+
+MERGES = "tokenizer.ggml.merges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,8 @@ class Subject:
     name: str
     config: Config
     tensors: tuple[Stored, ...]
-    file_bytes: int  # 0 if there is no file yet
-    tokenizer: str
+    file_bytes: int
+    merges: int  # of the tokenizer
     vision: VisionConfig | None = None
     vision_tensors: tuple[Stored, ...] = ()
     drafter: Drafter | None = None
@@ -50,9 +52,16 @@ def _text(file: GgufFile | Sketch) -> Subject:
         name=file.text("general.name") if file.has("general.name") else file.path.stem,
         config=models.configure(cast(GgufFile, file)),
         tensors=tuple(file.tensors.values()),
-        file_bytes=file.file_bytes if isinstance(file, GgufFile) else 0,
-        tokenizer=file.text("tokenizer.ggml.model") if file.has("tokenizer.ggml.model") else "gpt2",
+        file_bytes=file.file_bytes,
+        merges=_merges(file),
     )
+
+
+def _merges(file: GgufFile | Sketch) -> int:
+    """Merges of the tokenizer; a configuration says nothing of them, and most have about one a token."""
+    if isinstance(file, Sketch):
+        return len(file.strings(TOKENS))
+    return len(file.strings(MERGES)) if file.has(MERGES) else 0
 
 
 def _with_vision(subject: Subject, file: GgufFile | Sketch) -> Subject:

@@ -51,10 +51,10 @@ def _table(plan: Plan, layout: Layout) -> list[str]:
     rows = [(part.words, part.bytes) for part in layout.parts if part.place == plan.place]
     free = plan.budget - layout.needed
     rows += [("together", layout.needed), ("free", free) if free >= 0 else ("missing", -free)]
-    lines = [f"  {words:<62}{_size(size):>12}" for words, size in rows]
-    lines.insert(-2, f"  {'':-<74}")
+    lines = [f"  {words:<74}{_size(size):>12}" for words, size in rows]
+    lines.insert(-2, f"  {'':-<86}")
     aside = [part for part in layout.parts if part.place != plan.place]
-    lines += [f"  {'in main memory: ' + part.words:<62}{_size(part.bytes):>12}" for part in aside]
+    lines += [f"  {'in main memory: ' + part.words:<74}{_size(part.bytes):>12}" for part in aside]
     return lines
 
 
