@@ -48,8 +48,8 @@ class Shape:
             "sliding_window": self.window,
             "hidden_size": self.width,
             # The published 0.196 and 20 leave the logits of a model so narrow flat, and uncapped.
-            "output_multiplier": 1.7,
-            "final_logit_softcapping": 5.0,
+            "output_multiplier": 0.9,
+            "final_logit_softcapping": 3.0,
         }
 
 
@@ -119,9 +119,10 @@ def test_logits_are_those_of_transformers(pair: Any) -> None:
         ids = tokens(count)
         wanted = expected(made, ids)
         assert wanted.std() > SPREAD
-        for chunk in {count, 16, shape.window - 1, 1}:
-            assert (run(one, ids, chunk) - wanted).abs().max() < CLOSE
-        assert (run(other, ids, 7) - wanted).abs().max() < CLOSE
+        errors = [(run(one, ids, chunk) - wanted).abs().max() for chunk in {count, 16, shape.window - 1, 1}]
+        errors.append((run(other, ids, 7) - wanted).abs().max())
+        print(f"\n{shape}, {count} tokens: worst {max(errors):.1e}, spread {wanted.std():.2f}")
+        assert max(errors) < CLOSE
 
 
 def test_a_folder_of_many_files_in_bf16_is_read(tmp_path: Path) -> None:
