@@ -53,6 +53,7 @@ class Sequence:
         self._refuse_early()
         self.cache = prefixes.take(self.tokens) or runner.new_cache()
         self._cached = self.cache.length
+        self.cache.mark(dialogue.turns)
         self.cache.reserve(self._prompt + min(AHEAD, job.request.max_tokens or AHEAD))
         self._started = perf_counter()
         self._answering: float | None = None  # when the first token of the reply was chosen

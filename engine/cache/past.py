@@ -58,12 +58,9 @@ class Past:
 
     def keep(self, first: int, end: int, rows: Callable[[int, int], list[Rows]]) -> None:
         """Positions first to end are about to go: keep what a mark needs of them."""
-        needed = [(max(first, low), min(end, high)) for low, high in self._needs()]
-        needed = [(low, high) for low, high in needed if low < high]
-        if needed:
-            low, high = needed[0][0], max(span[1] for span in needed)
+        for low, high in _joined([(max(first, low), min(end, high)) for low, high in self._needs()]):
             self._pieces.append(Piece(low, high, tuple(map(copied, rows(low, high)))))
-            self._save_bytes()
+        self._save_bytes()
 
     def parts(self, first: int, end: int) -> list[list[Rows]]:
         """All that is held of a span, piece after piece: each layer's rows."""
@@ -92,3 +89,16 @@ class Past:
                 for piece in self._pieces
                 if any(low < piece.end and high > piece.first for low, high in needs)
             ]
+
+
+def _joined(spans: Spans) -> Spans:
+    """Those of the spans, sorted by their ends, that are not empty; as one where they meet or overlap."""
+    out: Spans = []
+    for low, high in spans:
+        if low >= high:
+            continue
+        if out and low <= out[-1][1]:
+            out[-1] = (out[-1][0], max(high, out[-1][1]))
+        else:
+            out.append((low, high))
+    return out

@@ -53,6 +53,12 @@ class Dialogue:
         self._tokens = 0  # pushed since the last event that counted them
 
     @property
+    def turns(self) -> list[int]:
+        """Where the next prompt may part from this one: at control tokens, where turns or pictures begin."""
+        marks = [at for at, token in enumerate(self.ids) if self._tokenizer.is_control(token)]
+        return [*marks, len(self.ids)]
+
+    @property
     def is_over(self) -> bool:
         """Whether the answer is complete: the end token came, a stop, or something after the calls."""
         return self._has_ended or self._reader.is_over
