@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,7 @@ def build_trie(tokenizer: Tokenizer) -> LLTokenizer:
     )
 
 
+@lru_cache(maxsize=16)
 def check_grammar(grammar: str, problem: str = OFFERED) -> None:
     """Raise `BadRequest` if llguidance cannot use it; `problem` begins the sentence."""
     failed, messages = LLMatcher.validate_grammar_with_warnings(grammar)

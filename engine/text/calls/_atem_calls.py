@@ -22,7 +22,7 @@ INVOKE = re.compile(r'\s*<atem:invoke name="([^"<>\n]{0,256})">')
 PARAMETER = re.compile(r'\s*<atem:parameter name="([^"<>\n]{0,256})">')
 INVOKE_ENDS = re.compile(rf"\s*{END_INVOKE}")
 VALUE_ENDS = re.compile(rf"{END_PARAMETER}(?=\s*(?:<atem:parameter|{END_INVOKE}))")
-QUOTED = re.compile(r'(?:\A|\n)[ \t]*<atem:parameter name="([^"<>\n]{0,256})">')
+LOST = re.compile(r'(?:\A|\n)[ \t]*<atem:(parameter|invoke) name="([^"<>\n]{0,256})">')
 SHOWN = 60  # letters of what the model wrote, in a sentence to it
 
 
@@ -105,12 +105,12 @@ class _Invoke:
         return tool, {parameter: self._value(tool)}
 
     def _value(self, tool: ToolSpec) -> str:
-        """The text up to where the value ends. A parameter's tag on a line within it tells of a lost end."""
+        """The text up to where the value ends. A tag that begins a line within it tells of a lost end."""
         if (ended := VALUE_ENDS.search(self._body, self._at)) is None:
             raise Unreadable(f"A value does not end with {END_PARAMETER}: the call is cut short.")
         value, self._at = self._body[self._at : ended.start()], ended.end()
-        if any(tag[1] in properties(tool) for tag in QUOTED.finditer(value)):
-            raise Unreadable(f"A value does not end with {END_PARAMETER} before the next parameter.")
+        if any(tag[1] == "invoke" or tag[2] in properties(tool) for tag in LOST.finditer(value)):
+            raise Unreadable(f"A value does not end with {END_PARAMETER} before the next tag.")
         return value
 
     def _expect(self, tag: re.Pattern[str], words: str) -> str:

@@ -7,6 +7,7 @@ cut. Control tokens come as marks; text that only looks like one is text.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,11 +59,12 @@ Part = Piece | Body
 class Channels:
     """The state between two tokens. `channel`: whom the message is for, None in a header.
 
-    `has_tools`: an answer that begins as a call is one gone wrong, and not shown.
+    `has_tools`: an answer that begins as a call is one gone wrong, and not shown. `knows`: whether there is
+    such a recipient.
     """
 
-    def __init__(self, *, has_tools: bool) -> None:
-        self._has_tools = has_tools
+    def __init__(self, *, has_tools: bool, knows: Callable[[str], bool]) -> None:
+        self._has_tools, self._knows = has_tools, knows
         self._pending = ""  # of a header or a tool's message all, of other text what is undecided
         self._has_said = self._is_broken = False
         self.channel: str | None = None
@@ -162,7 +164,9 @@ class Channels:
             return [] if recipient in ("", SELF, USER) else [Body(recipient, "")]
         if not self._is_text or (self._is_call and text.lstrip().startswith(CALL)):
             return [Body(self.channel, text, self._is_broken)]
-        return self._say(text[: self._address_at()] if self.channel == SELF else text)
+        at = self._address_at()
+        is_header = self.channel == SELF and self._knows(text[at:].rpartition("to=")[2])
+        return self._say(text[:at] if is_header else text)
 
     def _show(self) -> list[Part]:
         """Text that is surely no part of a header, nor of a call."""

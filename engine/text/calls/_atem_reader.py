@@ -26,7 +26,7 @@ class AtemReader:
         self._ids = {mark: _find(setting, name) for name, mark in MARKS.items()}
         self._marks = {token: mark for mark, token in self._ids.items()}
         self._detokenizer = Detokenizer(setting.tokenizer)
-        self._channels = Channels(has_tools=bool(setting.tools))
+        self._channels = Channels(has_tools=bool(setting.tools), knows=self._knows)
         self._is_first = True  # the prompt ends where the first header goes on
         self._reasoned = self._calls = 0  # tokens of reasoning; calls
         self._known_rule: tuple[object, Rule | None] = (None, None)
@@ -80,6 +80,9 @@ class AtemReader:
     def _is_held(self) -> bool:
         """Whether the next message can't be left to the model."""
         return self._needs_call or (self._setting.request.answer_schema is not None and not self._calls)
+
+    def _knows(self, recipient: str) -> bool:
+        return recipient in (SELF, USER) or bool(addressed(recipient, self._tools))
 
     def _place(self) -> object:
         """Where we are, as far as rules depend on it."""
