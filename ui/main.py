@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import sys
@@ -35,8 +34,6 @@ def main(argv: list[str]) -> int:
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no window to say it in
         return 2
-    finally:
-        gc.freeze()  # else Python goes through all of torch's objects again and again before it ends: seconds
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -58,9 +55,20 @@ def start(model: Path | None) -> int:
     if not instance.claim():
         return 0
     try:
-        return run(app, build(paths, model=model), instance)
+        status = run(app, build(paths, model=model), instance)
     finally:
         instance.close()
+    if "torch" in sys.modules:
+        leave(status)
+    return status
+
+
+def leave(status: int) -> None:
+    """End the process now. All is closed and stored, but torch would take seconds to unregister itself."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def make_application() -> QApplication:
@@ -120,8 +128,7 @@ def end(loop: asyncio.AbstractEventLoop, window: MainWindow, services: Services)
     finished = loop.run_until_complete(close(window, services))
     if not finished:
         log.warning("Closing took too long; ending without it.")
-        logging.shutdown()
-        os._exit(0)  # everything is stored; a thread in the middle of a load would hold the exit up
+        leave(0)  # everything is stored; a thread in the middle of a load would hold the exit up
     window.deleteLater()
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()

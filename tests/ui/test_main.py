@@ -85,6 +85,29 @@ def test_the_loop_ended_from_outside_closes_in_order_too(tmp_path):
     assert process.returncode == 0 and out == "ready\nclosed True 1\n" and err == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX systems")
+@pytest.mark.parametrize("seconds", [0.7, 5])
+def test_the_real_thing_quits_while_its_model_loads_and_after(tmp_path, seconds):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ui.main"],
+        cwd=ROOT,
+        env={**os.environ, "SIDELIGHT_HOME": str(tmp_path / "home"), "QT_QPA_PLATFORM": "offscreen"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 30
+    while not (tmp_path / "home" / "data" / "window.socket").exists():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.02)
+    time.sleep(seconds)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0 and out == "" and err == ""
+    assert time.monotonic() - began < 3.5
+
+
 def test_an_error_nobody_caught_is_shown_and_the_app_goes_on(tmp_path):
     hook = (
         "QTimer.singleShot(0, lambda: 1 / 0),"

@@ -39,7 +39,7 @@ def measure(sit, model) -> tuple[Lateness, int]:
                 break
             desk.do(lambda: desk.window.open(""))
             desk.send(f"{number}. {QUESTION}")
-            desk.until(lambda: not desk.window.turns.running(), seconds=250)
+            desk.until(lambda: not desk.window.turns.running(), seconds=600)
     assert computed >= TOKENS
     return beat.lateness(), computed
 
