@@ -61,6 +61,9 @@ class Panel(QScrollArea):
         self.entries = QVBoxLayout()
         self.setWidget(self._lay_out())
         self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.widget().setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def apply(self, conversation_id: str, event: Event) -> None:
