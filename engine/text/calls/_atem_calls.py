@@ -16,13 +16,15 @@ from engine.text.schema import Unfit, decode, follow
 
 BLOCK, END_BLOCK = "<atem:function_calls>", "</atem:function_calls>"
 END_INVOKE, END_PARAMETER = "</atem:invoke>", "</atem:parameter>"
-OPENS = re.compile(rf"\s*{BLOCK}\s*")
-ENDS = re.compile(rf"\s*{END_BLOCK}\s*")
-INVOKE = re.compile(r'\s*<atem:invoke name="([^"<>\n]{0,256})">')
-PARAMETER = re.compile(r'\s*<atem:parameter name="([^"<>\n]{0,256})">')
-INVOKE_ENDS = re.compile(rf"\s*{END_INVOKE}")
-VALUE_ENDS = re.compile(rf"{END_PARAMETER}(?=\s*(?:<atem:parameter|{END_INVOKE}))")
-LOST = re.compile(r'(?:\A|\n)[ \t]*<atem:(parameter|invoke) name="([^"<>\n]{0,256})">')
+GAP = r"[ \t\r\n]*"
+NAME = r'name="([^"<>\n]{0,256})">'
+OPENS = re.compile(f"{GAP}{BLOCK}")
+ENDS = re.compile(f"{GAP}{END_BLOCK}{GAP}")
+INVOKE = re.compile(f"{GAP}<atem:invoke {NAME}")
+PARAMETER = re.compile(f"{GAP}<atem:parameter {NAME}")
+INVOKE_ENDS = re.compile(f"{GAP}{END_INVOKE}")
+VALUE_ENDS = re.compile(f"{END_PARAMETER}(?={GAP}(?:<atem:parameter|{END_INVOKE}))")
+LOST = re.compile(rf"(?:\A|\n)[ \t]*<atem:(parameter|invoke) {NAME}")
 SHOWN = 60  # letters of what the model wrote, in a sentence to it
 
 

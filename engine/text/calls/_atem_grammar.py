@@ -26,6 +26,11 @@ from engine.text.schema import as_rule, choices, encode, kinds
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 PARAMETER_NAME = re.compile(r'[^"<>\s]{1,128}')
 TAKEN = ("self", "user", "assistant")
+# What the reading takes for the end of a value, or for the sign of a lost one, is not in a free text.
+FREE = (
+    r"FREE: /(?s:.*)/ & ~/(?s:.*)<\/atem:parameter>[ \t\r\n]*<(atem:parameter|\/atem:invoke>)(?s:.*)/"
+    r" & ~/((?s:.*)\n)?[ \t]*<atem:(parameter|invoke) name=(?s:.*)/"
+)
 INVOKE, PARAMETER, CLOSES = '<atem:invoke name="', '<atem:parameter name="', '">'
 
 
@@ -38,7 +43,7 @@ def call(tools: Sequence[ToolSpec]) -> str:
         names = " | ".join(literal(name) for name in recipients(tool))
         invoke = f"{literal(INVOKE)} ({names}) {literal(CLOSES + chr(10))}"
         lines += [f"tool{index}: {invoke} tool{index}_line0", *_Chain(f"tool{index}_", tool).lines()]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, FREE]) + "\n"
 
 
 def recipients(tool: ToolSpec) -> list[str]:
@@ -106,10 +111,10 @@ class _Chain:
         options, lines = [], []
         if has_more:
             options.append(f"{name}_more {self._prefix}name{index + 1}")
-            lines.append(f"{name}_more[lazy]: /(?s:.*){_pattern(END_PARAMETER)}\\n{_pattern(PARAMETER)}/")
+            lines.append(f"{name}_more[lazy]: FREE {literal(END_PARAMETER + chr(10) + PARAMETER)}")
         if self._may_end(index + 1):
             options.append(f"{name}_last")
-            lines.append(f"{name}_last[lazy]: /(?s:.*){_pattern(END_PARAMETER)}\\n{_pattern(END_INVOKE)}/")
+            lines.append(f"{name}_last[lazy]: FREE {literal(END_PARAMETER + chr(10) + END_INVOKE)}")
         return [f"{name}: {' | '.join(options)}", *lines]
 
 
