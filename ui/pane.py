@@ -21,7 +21,7 @@ from app.events import Event, PermissionAsked, TurnStarted
 from ui import theme
 from ui.chat.composer import Composer
 from ui.chat.transcript import Transcript
-from ui.dialogs.permission import PermissionDrawer
+from ui.dialogs.drawer import PermissionDrawer
 from ui.loading import ModelCard
 from ui.remembered import Remembered
 from ui.start import StartPage

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.events import PermissionAsked
 from app.permissions.action import Action, Ask, Offer, Risk, Scope
-from ui.dialogs.permission import PermissionDrawer
+from ui.dialogs.drawer import PermissionDrawer
 
 OFFER = Offer(Scope.CHAT, "any `ls` & co under ~/work, this chat")
 

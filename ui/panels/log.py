@@ -59,10 +59,11 @@ class Panel(QScrollArea):
         self.no_entries = label("The assistant has not asked for anything yet.", "muted", wrap=True)
         self.rules = QVBoxLayout()
         self.entries = QVBoxLayout()
-        self.setWidget(self._lay_out())
+        page = self._lay_out()
+        self.setWidget(page)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.widget().setAutoFillBackground(False)
+        page.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
