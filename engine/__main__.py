@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from engine.api import (
     BadRequest,
@@ -18,6 +19,7 @@ from engine.api import (
     Message,
     Prefill,
     Reasoning,
+    ReasoningStrength,
     Request,
     Sampling,
     Text,
@@ -77,6 +79,7 @@ def generate(options: argparse.Namespace) -> None:
     request = _request(options)
     engine = Engine(options.file, context=options.context, threads=options.threads)
     try:
+        request = replace(request, sampling=_sampling(options, engine.info.sampling))
         show = _show_json if options.json else _show
         for event in engine.generate(request):
             if isinstance(event, Failed):
@@ -121,14 +124,7 @@ def synth(options: argparse.Namespace) -> None:
 
 
 def _request(options: argparse.Namespace) -> Request:
-    sampling = Sampling(
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        repetition_penalty=options.repetition_penalty,
-        seed=options.seed,
-    )
+    sampling = _sampling(options, None)
     if options.prompt is not None:
         if options.system is not None:
             raise BadRequest(
@@ -136,8 +132,20 @@ def _request(options: argparse.Namespace) -> Request:
             )
         return Request(prompt=options.prompt, sampling=sampling, max_tokens=options.max_tokens)
     system = () if options.system is None else (Message("system", options.system),)
-    messages = (*system, Message("user", options.chat))
-    return Request(messages=messages, sampling=sampling, max_tokens=options.max_tokens)
+    return Request(
+        messages=(*system, Message("user", options.chat)),
+        sampling=sampling,
+        max_tokens=options.max_tokens,
+        reasoning=options.reasoning,
+        reasoning_limit=options.reasoning_limit,
+    )
+
+
+def _sampling(options: argparse.Namespace, advised: Sampling | None) -> Sampling:
+    """What was asked for; for the rest what the model's makers advise."""
+    asked = {name: getattr(options, name) for name in Sampling.__dataclass_fields__}
+    chosen = {name: value for name, value in asked.items() if value is not None}
+    return replace(advised or Sampling(), **chosen)
 
 
 def _show(event: Event) -> None:
@@ -257,7 +265,11 @@ def _add_generate(command: argparse.ArgumentParser) -> None:
         ("repetition-penalty", float, "above 1, recent tokens become less likely"),
     ):
         default = getattr(PLAIN, name.replace("-", "_"))
-        command.add_argument(f"--{name}", type=kind, default=default, help=f"{words} (default: {default})")
+        command.add_argument(f"--{name}", type=kind, help=f"{words} (default: the model's, else {default})")
+    command.add_argument(
+        "--reasoning", choices=get_args(ReasoningStrength), help="how hard to think, with --chat"
+    )
+    command.add_argument("--reasoning-limit", type=int, help="tokens after which the thinking is ended")
     command.add_argument("--seed", type=int, help="makes the reply repeatable")
     command.add_argument("--context", type=int, help="tokens that prompt and reply may have together")
     command.add_argument("--threads", type=int, help="processor threads (default: one for each core)")

@@ -92,4 +92,5 @@ def _info(facts: Description, config: Config, context: int, threads: int, knows_
         context=context,
         device=device.describe(threads),
         knows_tools=knows_tools,
+        sampling=models.advised(config.architecture),
     )

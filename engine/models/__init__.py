@@ -2,6 +2,7 @@
 
 A member has `NAMES`; `configure(file) -> Config`, from its metadata; and `build(config, tensors) -> Decoder`.
 If it reads folders of safetensors too, it has `FOLDERS`: each `model_type`, and how its tensors' names begin.
+It may have `SAMPLING`, what its makers advise.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
+from engine.api import Sampling
 from engine.layers.decoder import Decoder
 from engine.weights.config import Config
 from engine.weights.gguf import GgufFile
@@ -52,6 +54,12 @@ def folders() -> Mapping[str, tuple[Architecture, tuple[str, ...]]]:
     return MappingProxyType(
         {kind: (member, ours) for member in members for kind, ours in getattr(member, "FOLDERS", {}).items()}
     )
+
+
+def advised(architecture: str) -> Sampling | None:
+    """How tokens of such a model are best chosen, if its makers say so."""
+    sampling: Sampling | None = getattr(architectures()[architecture], "SAMPLING", None)
+    return sampling
 
 
 def configure(file: GgufFile | SafetensorsFolder) -> Config:

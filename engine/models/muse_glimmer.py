@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.api import Sampling
 from engine.cache.kv import Kv, KvShape
 from engine.layers.attention import Attention, Heads
 from engine.layers.decoder import Decoder
@@ -27,6 +28,8 @@ __all__ = ["FOLDERS", "NAMES", "build", "configure"]
 
 NAMES = ("muse-glimmer",)
 FOLDERS: Mapping[str, tuple[str, ...]] = {"muse_glimmer": ("model.language_model.", "lm_head.")}
+# As its makers advise; and they advise against always taking the likeliest.
+SAMPLING = Sampling(temperature=1.0, top_k=64, top_p=0.95, min_p=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
