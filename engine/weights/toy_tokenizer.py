@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.api import BadRequest
 from engine.text.bytelevel import BYTE_LETTERS
+from engine.text.calls import atem
 from engine.text.vocabulary import CONTROL, NORMAL, UNUSED
 from engine.weights.gguf_writer import Writable
 
@@ -43,11 +44,7 @@ CHATML = Dialect(
 )
 MUSE = Dialect(
     pre="llama4",
-    template=(
-        "{{ bos_token }}{% for message in messages %}"
-        "<|start|>{{ message.role }}<|message|>{{ message.content }}<|eot|>"
-        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
-    ),
+    template=atem.TEMPLATE,
     control={
         0: "<|begin_of_text|>",
         1: "<|end_of_text|>",
