@@ -84,7 +84,24 @@ def test_what_is_written_last_can_be_taken_back_to_the_token() -> None:
     for _ in range(200):
         written.add(3)
         assert written.kv.reach(len(written.expected) - 3) == len(written.expected) - 3
+        back = len(written.expected) - ROLLBACK
+        assert written.kv.reach(back) == max(back, 0)
     assert any(written.kv.reach(length) != length for length in range(600))
+
+
+def test_what_was_written_after_going_back_is_what_is_held_from_then_on() -> None:
+    written = Written()
+    written.kv.mark([100, 130, 300])
+    for _ in range(3):
+        while len(written.expected) < 500:
+            written.add(5)
+        written.truncate(130)
+    while len(written.expected) < 500:
+        written.add(7)
+    for mark in (300, 130, 100):
+        written.truncate(mark)
+        written.add(1)
+        written.truncate(mark)
 
 
 def test_going_further_back_is_refused() -> None:

@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from engine.layers.attention import Span
 
@@ -22,3 +23,14 @@ def test_a_window_bounds_the_mask_however_long_the_prompt() -> None:
 def test_one_token_needs_no_mask() -> None:
     assert Span(start=600, count=1).mask(512) is None
     assert Span(start=600, count=1).first(512) == 89
+
+
+@pytest.mark.parametrize("window", [None, 1, 6, 11, 30])
+def test_the_mask_of_a_part_is_that_part_of_the_mask(window: int | None) -> None:
+    span = Span(start=20, count=5)
+    low, whole = span.first(window), span.mask(window)
+    assert whole is not None
+    for first in range(low, span.end):
+        for end in range(first + 1, span.end + 1):
+            part, expected = span.mask(window, first, end), whole[:, first - low : end - low]
+            assert torch.equal(torch.zeros_like(expected) if part is None else part, expected)
