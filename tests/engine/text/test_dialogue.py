@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.api import BadRequest, Called, Event, Message, Reasoning, Request, Text, ToolSpec
+from engine.api import BadRequest, Called, Event, Malformed, Message, Reasoning, Request, Text, ToolSpec
 from engine.text.dialogue import Dialogue
 from engine.text.grammar import Constraint
 from engine.text.template import Template
@@ -78,6 +78,23 @@ def test_something_after_the_calls_ends_the_answer(tokenizer: Tokenizer, templat
     dialogue = start(tokenizer, template)
     events = play(dialogue, tokenizer.encode(CALL + "\nThe file says: no."))
     assert (texts(events), len(tool_calls(events)), dialogue.is_over) == ("", 1, True)
+
+
+def test_a_call_that_never_ends_or_is_none_is_reported(tokenizer: Tokenizer, template: Template):
+    for body in (
+        '{"name": "read"',
+        CALL.removeprefix("<tool_call>").replace("read", "erase"),
+        "{}</tool_call>",
+    ):
+        dialogue = start(tokenizer, template)
+        ids = tokenizer.encode("Wait.\n<tool_call>" + body)
+        events = play(dialogue, [*ids, tokenizer.eos_id])
+        (malformed,) = (event for event in events if isinstance(event, Malformed))
+        assert malformed.text == body.strip()
+        assert (texts(events), tokens(events)) == ("Wait.\n", len(ids))
+        assert not [
+            event for event in play(start(tokenizer, template), ids, "length") if isinstance(event, Malformed)
+        ]
 
 
 def test_a_call_that_is_cut_off_is_none(tokenizer: Tokenizer, template: Template):
