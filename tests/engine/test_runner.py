@@ -16,7 +16,7 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(model, 512, parameters=10**6)
 
 
-@pytest.mark.parametrize(("parameters", "chunk"), [(10**6, 256), (106 * 10**6, 64), (30 * 10**9, 16)])
+@pytest.mark.parametrize(("parameters", "chunk"), [(10**6, 256), (106 * 10**6, 64), (30 * 10**9, 32)])
 def test_larger_models_take_smaller_chunks(runner: Runner, parameters: int, chunk: int) -> None:
     assert Runner(runner.model, 512, parameters).chunk == chunk
 
@@ -29,22 +29,22 @@ def test_a_slow_machine_halves_its_chunks_down_to_the_smallest(
     while cache.length < 512 - runner.chunk:
         sizes.append(runner.chunk)
         runner.forward([5] * runner.chunk, cache, rate=False)
-    assert sizes == [256, 128, 64, 32, 16]
+    assert sizes == [256, 128, 64, 32]
     runner.forward([5] * runner.chunk, cache, rate=False)
-    assert runner.chunk == 16
+    assert runner.chunk == 32
 
 
 def test_chunks_grow_back_when_the_machine_is_quick_again(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CHUNK_SECONDS", 1_000.0)
-    runner.most, runner.chunk = 64, 16
+    runner.most, runner.chunk = 128, 32
     cache = runner.new_cache()
-    runner.forward([5] * 15, cache, rate=False)
-    assert runner.chunk == 16  # not a whole chunk: it tells nothing
+    runner.forward([5] * 31, cache, rate=False)
+    assert runner.chunk == 32  # not a whole chunk: it tells nothing
     for _ in range(4):
         runner.forward([5] * runner.chunk, cache, rate=False)
-    assert runner.chunk == 64
+    assert runner.chunk == 128
 
 
 def test_a_quick_one_keeps_them(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
