@@ -44,13 +44,15 @@ class Engine:
 
     info: ModelInfo
 
-    def __init__(self, path: Path, *, context: int | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, path: Path, *, context: int | None = None, threads: int | None = None, kv: str = "f32"
+    ) -> None:
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()  # None: close
         self._lock, self._is_closed = Lock(), False
         self._scheduler = Scheduler()
         self._loaded: Loaded
         outcome: SimpleQueue[EngineError | None] = SimpleQueue()
-        load_it = partial(load, path, context, threads)
+        load_it = partial(load, path, context, threads, kv)
         self._thread = Thread(target=self._run, args=(load_it, outcome), name="engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)  # a thread inside torch must not outlive the interpreter

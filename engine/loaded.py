@@ -11,6 +11,7 @@ import torch
 from engine import device, models
 from engine.api import BadRequest, ModelInfo, Request
 from engine.cache.prefix import Prefixes
+from engine.cache.storage import F32, STORAGES
 from engine.runner import Runner, looked_up
 from engine.sequence import Job, Sequence
 from engine.text.dialogue import Dialogue
@@ -50,8 +51,14 @@ class Loaded:
         return Sequence(job, self.dialogue(job.request), self.runner, self.prefixes)
 
 
-def load(path: Path, context: int | None, threads: int | None) -> Loaded:
-    """Read a model file, on the thread that will run it: torch's own threads belong to their caller."""
+def load(path: Path, context: int | None, threads: int | None, kv: str = F32.name) -> Loaded:
+    """Read a model file, on the thread that will run it: torch's own threads belong to their caller.
+
+    `kv` is how keys and values are kept: see `engine.cache.storage`.
+    """
+    if kv.upper() not in STORAGES:
+        known = ", ".join(name.lower() for name in STORAGES)
+        raise BadRequest(f"Keys and values can't be kept as {kv}; it can be one of {known}.")
     threads = device.cores() if threads is None else threads
     if not 1 <= threads <= MOST_THREADS:
         raise BadRequest(f"{threads} threads can't be; it takes 1 to {MOST_THREADS}.")
@@ -64,7 +71,7 @@ def load(path: Path, context: int | None, threads: int | None) -> Loaded:
     return Loaded(
         info=_info(facts, config, context, threads, template.shows_tools),
         weight_bytes=weight_bytes,
-        runner=Runner(model, context, facts.parameters - looked_up(config)),
+        runner=Runner(model, context, facts.parameters - looked_up(config), STORAGES[kv.upper()]),
         tokenizer=tokenizer,
         template=template,
         prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from engine.cache.kv import Kv
-from engine.layers.decoder import Decoder
+from engine.cache.storage import F32, Storage
+from engine.layers.decoder import Decoder, Insert
 from engine.weights.config import Config
 
-CHUNK, SMALLEST_CHUNK = 256, 16  # tokens
+CHUNK, SMALLEST_CHUNK = 256, 32  # tokens; more than `FEW`, which are computed one by one
 CHUNK_OPERATIONS = 15e9  # about a tenth of a second on two cores
 CHUNK_SECONDS = 0.15  # longer than this, and the chunk is halved
 
@@ -37,20 +38,25 @@ class Runner:
     `parameters` are the weights that every token passes.
     """
 
-    def __init__(self, model: Decoder, context: int, parameters: int) -> None:
-        self.model, self.context = model, context
+    def __init__(self, model: Decoder, context: int, parameters: int, storage: Storage = F32) -> None:
+        self.model, self.context, self.storage = model, context, storage
         self.most = chunk_of(parameters)
         self.chunk = self.most
 
     def new_cache(self) -> Kv:
         """An empty cache for one sequence."""
-        return Kv(self.model.cache, self.context)
+        return Kv(self.model.cache, self.context, self.storage)
 
     @torch.inference_mode()
-    def forward(self, ids: Sequence[int], cache: Kv, *, rate: bool = True) -> Tensor | None:
-        """Take in tokens, at most a chunk; (vocabulary,) logits after the last, if it is to be rated."""
+    def forward(
+        self, ids: Sequence[int], cache: Kv, *, rate: bool = True, inserts: Sequence[Insert] = ()
+    ) -> Tensor | None:
+        """Take in tokens, at most a chunk; (vocabulary,) logits after the last, if it is to be rated.
+
+        `inserts` may lie anywhere in the sequence; what of them lies in the chunk takes its tokens' place.
+        """
         started = perf_counter()
-        hidden = self.model.hidden(torch.tensor(ids), cache)
+        hidden = self.model.hidden(torch.tensor(ids), cache, inserts)
         logits = self.model.rate(hidden[-1]) if rate else None
         if len(ids) == self.chunk:
             self._adapt(perf_counter() - started)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
 LARGEST = 127  # of a signed byte, and its negative
-TINIEST = 1e-30  # a row of nothing but zeros has no scale
+TINIEST = 1e-30  # a block of nothing but zeros has no scale
+BLOCK = 32  # values that share a scale: a whole row's largest would drown the others
+SCALE = torch.bfloat16  # its range is float32's
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A number's type; `scaled`: whole numbers, and for each row of a head what one of them is worth."""
+    """A number's type; `scaled`: whole numbers, and for each block of a head what one of them is worth."""
 
     name: str
     dtype: torch.dtype
@@ -23,7 +26,8 @@ class Storage:
 
     def row_bytes(self, head_dim: int) -> int:
         """Bytes of one head's key, or value, of one token."""
-        return head_dim * self.dtype.itemsize + (torch.float32.itemsize if self.scaled else 0)
+        scales = _blocks(head_dim) * SCALE.itemsize if self.scaled else 0
+        return head_dim * self.dtype.itemsize + scales
 
     @property
     def is_plain(self) -> bool:
@@ -31,21 +35,31 @@ class Storage:
         return self.dtype == torch.float32
 
     def empty(self, heads: int, rows: int, head_dim: int) -> list[Tensor]:
-        """Room for keys and values: (2, heads, rows, head dim), and the scales if there are any."""
+        """Room for keys and values: (2, heads, rows, head dim), and (..., blocks) scales if there are any."""
         parts = [torch.empty(2, heads, rows, head_dim, dtype=self.dtype)]
-        return [*parts, torch.empty(2, heads, rows, 1)] if self.scaled else parts
+        if self.scaled:
+            parts.append(torch.empty(2, heads, rows, _blocks(head_dim), dtype=SCALE))
+        return parts
 
     def pack(self, x: Tensor) -> tuple[Tensor, ...]:
         """(heads, n, head dim) -> what is written into each part."""
         if not self.scaled:
             return (x,)  # writing converts
-        scale = x.abs().amax(-1, keepdim=True).div_(LARGEST)
-        return (x / scale.clamp_min(TINIEST)).round_(), scale
+        blocks = x.reshape(*x.shape[:-1], _blocks(x.shape[-1]), -1)
+        scale = blocks.abs().amax(-1).div_(LARGEST).clamp_min_(TINIEST).to(SCALE)
+        whole = (blocks / scale[..., None]).round_().clamp_(-LARGEST, LARGEST)
+        return whole.flatten(-2), scale
 
     def unpack(self, parts: Sequence[Tensor]) -> Tensor:
         """The parts of some rows -> float32; of a plain storage no copy."""
         values = parts[0].float()
-        return values.mul_(parts[1]) if self.scaled else values
+        if self.scaled:
+            values.view(*parts[1].shape, -1).mul_(parts[1][..., None])
+        return values
+
+
+def _blocks(head_dim: int) -> int:
+    return head_dim // gcd(head_dim, BLOCK)
 
 
 F32 = Storage("F32", torch.float32)

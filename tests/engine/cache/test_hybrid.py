@@ -206,7 +206,7 @@ def test_bytes_are_exact_and_foretold(name: str) -> None:
     kv.reserve(2_000)
     expected = sum(part.nbytes for lane in kv._lanes for part in lane._parts)
     assert kv.bytes == SHAPE.bytes(2_000, storage) == expected
-    per_row = {"F32": 4 * DIM, "BF16": 2 * DIM, "Q8": DIM + 4}[name] * 2 * HEADS
+    per_row = {"F32": 4 * DIM, "BF16": 2 * DIM, "Q8": DIM + 2}[name] * 2 * HEADS
     assert kv.bytes == per_row * (2_048 + 2 * (WINDOW - 1 + ROLLBACK + 256))
 
 
@@ -221,7 +221,7 @@ def test_what_is_kept_in_fewer_bits_is_off_by_no_more_than_they_allow(storage: S
     for found, wanted in zip(kv.read(0, 0, 300), (keys, values), strict=True):
         wanted = wanted.transpose(0, 1)
         error = (found - wanted).abs()
-        assert (error <= bound * 1.001 * wanted.abs().amax(-1, keepdim=True)).all()
+        assert (error <= bound * 1.005 * wanted.abs().amax(-1, keepdim=True)).all()
     assert (kv.read(0, 7, 8)[1] == 0).all()
 
 

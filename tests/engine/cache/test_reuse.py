@@ -50,12 +50,12 @@ class Chat:
             hidden = self.model.hidden(torch.tensor(tokens[start : start + CHUNK]), kv)
         return self.model.rate(hidden[-1])
 
-    def check(self, turns: list[list[int]], computed: int) -> None:
+    def check(self, turns: list[list[int]], computed: int, close: float = CLOSE) -> None:
         """The answer is that of a fresh run, though only so much was computed."""
         found = self.answer(turns)
         assert self.computed == computed
         wanted = self.run([token for turn in turns for token in turn], self.fresh())
-        assert (found - wanted).abs().max() < CLOSE
+        assert (found - wanted).abs().max() < close
 
 
 def make(folder: Path, window: int) -> Decoder:
@@ -147,7 +147,8 @@ def test_when_there_is_no_memory_for_the_past_the_first_turn_still_serves(narrow
 def test_eight_bits_are_taken_up_again_as_they_were(model: Decoder) -> None:
     turns, talk = chat(*TURNS), Chat(model, Q8)
     talk.answer(turns)
-    talk.check([*turns[:6], turn(90, 77)], computed=90)
+    close = 0.1  # cut into other chunks, a value on the edge is rounded to its other side
+    talk.check([*turns[:6], turn(90, 77)], computed=90, close=close)
 
 
 def test_two_conversations_with_one_beginning_share_it(model: Decoder) -> None:
