@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.cache.aside import Aside
 from engine.cache.lane import Lane, Rows, copied, joined
 from engine.cache.past import Past
 from engine.cache.storage import F32, Storage
@@ -60,7 +61,10 @@ class KvShape:
 
 
 class Kv:
-    """The positions computed so far: `length` of them are good, with room for more behind."""
+    """The positions computed so far: `length` of them are good, with room for more behind.
+
+    `aside` is whatever else was made of the same tokens, as a drafter's view of them: it goes along.
+    """
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class Kv:
     ) -> None:
         self.shape, self.limit, self.storage = shape, limit, storage  # limit: the most tokens it will hold
         self.length = 0
+        self.aside: Aside | None = None
         self._low = 0  # the first position that local layers hold; others hold all
         self._spare = spare
         self._lanes = [Lane(shape.heads, shape.head_dim, storage) for _ in range(shape.layers)]
@@ -133,6 +138,8 @@ class Kv:
         if self._low and length < self._low + self._reach:
             self._restore(length)
         self.length = length
+        if self.aside is not None:
+            self.aside.truncate(length)
 
     def copy(self, length: int) -> Kv:
         """A second one with this one's first `length` positions, as far as `reach` says."""
@@ -145,12 +152,14 @@ class Kv:
             if not local:
                 theirs.put(0, mine.rows(0, length))
         other.length = length
+        other.aside = None if self.aside is None else self.aside.copy(length)
         return other
 
     @property
     def bytes(self) -> int:
         """Bytes held, the empty room included."""
-        return sum(lane.bytes for lane in self._lanes) + self._past.bytes
+        beside = 0 if self.aside is None else self.aside.bytes
+        return sum(lane.bytes for lane in self._lanes) + self._past.bytes + beside
 
     def _first(self, layer: int) -> int:
         return self._low if self._is_local[layer] else 0

@@ -42,7 +42,7 @@ def _together(query: Tensor, cache: Kv, layer: int, span: Span, window: int | No
     """(kv heads, groups, n, dim) -> the same."""
     first, step = span.first(window), step_of(span.count, cache.limit, cache.storage.is_plain)
     if span.end - first <= step:
-        return _at_once(query, *cache.read(layer, first, span.end), span.mask(window), scale)
+        return at_once(query, *cache.read(layer, first, span.end), span.mask(window), scale)
     return _in_parts(query, _parts(cache, layer, span, window, step), scale)
 
 
@@ -54,7 +54,7 @@ def _one_by_one(query: Tensor, cache: Kv, layer: int, span: Span, window: int | 
         keys, values = cache.read(layer, first, span.end)
         cuts = [slice(one.first(window) - first, one.end - first) for _, one in tokens]
         found = [
-            _at_once(each, keys[:, cut], values[:, cut], None, scale)
+            at_once(each, keys[:, cut], values[:, cut], None, scale)
             for (each, _), cut in zip(tokens, cuts, strict=True)
         ]
     elif window is not None or span.start < step:  # not in the same parts, or some at once
@@ -96,7 +96,7 @@ def _parts(cache: Kv, layer: int, span: Span, window: int | None, step: int) -> 
         yield *cache.read(layer, first, end), span.mask(window, first, end)
 
 
-def _at_once(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+def at_once(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """(kv heads, groups, n, dim) -> the same."""
     shape = (*query.shape[:2], *keys.shape[1:])
     return F.scaled_dot_product_attention(

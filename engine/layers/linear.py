@@ -48,6 +48,10 @@ class Linear:
         """The same weights, quicker with a few rows, whose last bits then depend on how many there are."""
         return replace(self, is_steady=False)
 
+    def after(self, first: int) -> Linear:
+        """Only the rows from `first` on; no copy."""
+        return replace(self, weight=self.weight[first:], bias=None if self.bias is None else self.bias[first:])
+
     def _one_by_one(self, x: Tensor) -> Tensor:
         """(n, columns, 1) -> (n, rows): every product is one of a part of the matrix and a single row.
 
