@@ -77,7 +77,7 @@ def generate(options: argparse.Namespace) -> None:
     from engine import Engine
 
     request = _request(options)
-    engine = Engine(options.file, context=options.context, threads=options.threads)
+    engine = Engine(options.file, context=options.context, threads=options.threads, drafter=options.drafter)
     try:
         request = replace(request, sampling=_sampling(options, engine.info.sampling))
         show = _show_json if options.json else _show
@@ -171,10 +171,14 @@ def _show_json(event: Event) -> None:
 
 def _stats(usage: Usage) -> str:
     fresh = usage.prompt_tokens - usage.cached_tokens
+    drafts = (
+        f"; in {usage.steps:,} steps, with {usage.drafted_tokens:,} tokens drafted and"
+        f" {usage.accepted_tokens:,} of them accepted"
+    )
     return (
         f"prompt: {usage.prompt_tokens:,} tokens, {usage.cached_tokens:,} of them cached, "
         f"{_pace(fresh, usage.prefill_seconds)}; reply: {usage.generated_tokens:,} tokens, "
-        f"{_pace(usage.generated_tokens, usage.decode_seconds)}"
+        f"{_pace(usage.generated_tokens, usage.decode_seconds)}{drafts if usage.drafted_tokens else ''}"
     )
 
 
@@ -272,6 +276,9 @@ def _add_generate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--reasoning-limit", type=int, help="tokens after which the thinking is ended")
     command.add_argument("--seed", type=int, help="makes the reply repeatable")
     command.add_argument("--context", type=int, help="tokens that prompt and reply may have together")
+    command.add_argument(
+        "--drafter", type=Path, help="its drafter: a file, or a folder; the text is the same, but sooner"
+    )
     command.add_argument("--threads", type=int, help="processor threads (default: one for each core)")
     command.add_argument("--stats", action="store_true", help="say at the end what it took, on stderr")
     _add_json(command, "print one JSON object for each event")

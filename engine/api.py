@@ -155,6 +155,9 @@ class Usage:
     generated_tokens: int
     prefill_seconds: float
     decode_seconds: float
+    steps: int = 0  # passes that made the generated tokens: as many as those, but for what a drafter spared
+    drafted_tokens: int = 0  # what it proposed
+    accepted_tokens: int = 0  # of those, what the model would have said itself
 
 
 @dataclass(frozen=True, slots=True)

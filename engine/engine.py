@@ -45,14 +45,20 @@ class Engine:
     info: ModelInfo
 
     def __init__(
-        self, path: Path, *, context: int | None = None, threads: int | None = None, kv: str = "f32"
+        self,
+        path: Path,
+        *,
+        context: int | None = None,
+        threads: int | None = None,
+        kv: str = "f32",
+        drafter: Path | None = None,
     ) -> None:
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()  # None: close
         self._lock, self._is_closed = Lock(), False
         self._scheduler = Scheduler()
         self._loaded: Loaded
         outcome: SimpleQueue[EngineError | None] = SimpleQueue()
-        load_it = partial(load, path, context, threads, kv)
+        load_it = partial(load, path, context, threads, kv, drafter)
         self._thread = Thread(target=self._run, args=(load_it, outcome), name="engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)  # a thread inside torch must not outlive the interpreter

@@ -11,7 +11,10 @@ import torch
 from engine import device, models
 from engine.api import BadRequest, ModelInfo, Request
 from engine.cache.prefix import Prefixes
-from engine.cache.storage import F32, STORAGES
+from engine.cache.storage import F32, STORAGES, Storage
+from engine.draft.dflash import DFlash
+from engine.layers.decoder import Decoder
+from engine.models import dflash
 from engine.runner import Runner, looked_up
 from engine.sequence import Job, Sequence
 from engine.text.dialogue import Dialogue
@@ -20,6 +23,7 @@ from engine.text.tokenizer import Tokenizer
 from engine.weights.config import Config
 from engine.weights.describe import Description, describe
 from engine.weights.gguf import GgufFile
+from engine.weights.safetensors import SafetensorsFolder
 
 CONTEXT = 8_192  # tokens, unless asked for otherwise or the model was trained for fewer
 KEPT_BYTES = 1 << 30  # of finished sequences' keys and values, and at most
@@ -51,10 +55,16 @@ class Loaded:
         return Sequence(job, self.dialogue(job.request), self.runner, self.prefixes)
 
 
-def load(path: Path, context: int | None, threads: int | None, kv: str = F32.name) -> Loaded:
+def load(
+    path: Path,
+    context: int | None,
+    threads: int | None,
+    kv: str = F32.name,
+    drafter: Path | None = None,
+) -> Loaded:
     """Read a model file, on the thread that will run it: torch's own threads belong to their caller.
 
-    `kv` is how keys and values are kept: see `engine.cache.storage`.
+    `kv` is how keys and values are kept: see `engine.cache.storage`. `drafter`: a file, or a folder.
     """
     if kv.upper() not in STORAGES:
         known = ", ".join(name.lower() for name in STORAGES)
@@ -67,15 +77,25 @@ def load(path: Path, context: int | None, threads: int | None, kv: str = F32.nam
         tokenizer, template = Tokenizer.from_gguf(file), Template.from_gguf(file)
         config, model, weight_bytes = models.load(file, threads)
         facts = describe(file)
-    context = _context(config, context)
+    context, storage = _context(config, context), STORAGES[kv.upper()]
+    helper, helper_bytes = (None, 0)
+    if drafter is not None:
+        helper, helper_bytes = _drafter(drafter, threads, model, context, storage)
     return Loaded(
         info=_info(facts, config, context, threads, template.shows_tools),
-        weight_bytes=weight_bytes,
-        runner=Runner(model, context, facts.parameters - looked_up(config), STORAGES[kv.upper()]),
+        weight_bytes=weight_bytes + helper_bytes,
+        runner=Runner(model, context, facts.parameters - looked_up(config), storage, helper),
         tokenizer=tokenizer,
         template=template,
         prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),
     )
+
+
+def _drafter(path: Path, threads: int, model: Decoder, context: int, storage: Storage) -> tuple[DFlash, int]:
+    """What proposes tokens to the model, and how many bytes its weights take."""
+    with SafetensorsFolder(path) if path.is_dir() else GgufFile(path) as file, torch.inference_mode():
+        made, size = dflash.load(file, threads, model)
+    return DFlash(made, context, storage), size
 
 
 def _context(config: Config, wanted: int | None) -> int:

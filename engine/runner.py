@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from engine.cache.kv import Kv
 from engine.cache.storage import F32, Storage
+from engine.draft.adapt import Costs
+from engine.draft.drafter import Drafter, Proposer
 from engine.layers.decoder import Decoder, Insert
 from engine.weights.config import Config
 
@@ -32,14 +36,30 @@ def looked_up(config: Config) -> int:
     return config.vocab_size * config.width * (1 if config.tied else 2)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A token and proposed ones after it, taken in: (n, vocabulary) logits after each, and their states."""
+
+    rows: Tensor
+    states: list[Tensor]
+
+
 class Runner:
     """Runs a model on one thread. `chunk` is how many tokens one pass takes at most now, `most` ever.
 
-    `parameters` are the weights that every token passes.
+    `parameters` are the weights that every token passes. `costs`: what steps with proposals have taken.
     """
 
-    def __init__(self, model: Decoder, context: int, parameters: int, storage: Storage = F32) -> None:
+    def __init__(
+        self,
+        model: Decoder,
+        context: int,
+        parameters: int,
+        storage: Storage = F32,
+        drafter: Drafter | None = None,
+    ) -> None:
         self.model, self.context, self.storage = model, context, storage
+        self.drafter, self.costs = drafter, Costs()
         self.most = chunk_of(parameters)
         self.chunk = self.most
 
@@ -55,12 +75,39 @@ class Runner:
 
         `inserts` may lie anywhere in the sequence; what of them lies in the chunk takes its tokens' place.
         """
-        started = perf_counter()
-        hidden = self.model.hidden(torch.tensor(ids), cache, inserts)
+        started, proposer = perf_counter(), self.proposer(cache)
+        hidden, states = self.model.states(torch.tensor(ids), cache, self._layers, inserts)
+        if proposer is not None:
+            proposer.note(states)
         logits = self.model.rate(hidden[-1]) if rate else None
         if len(ids) == self.chunk:
             self._adapt(perf_counter() - started)
         return logits
+
+    def proposer(self, cache: Kv) -> Proposer | None:
+        """Who proposes how the cache's sequence goes on, if there is a drafter."""
+        if self.drafter is None:
+            return None
+        if cache.aside is None or cache.aside.length != cache.length:
+            cache.aside = self.drafter.begin(cache.length)
+        return cast(Proposer, cache.aside)
+
+    @torch.inference_mode()
+    def check(self, ids: Sequence[int], cache: Kv) -> Checked:
+        """Take in a token and those proposed after it; then `keep` has to say which of them stay."""
+        hidden, states = self.model.states(torch.tensor(ids), cache, self._layers)
+        return Checked(self.model.rate(hidden), states)
+
+    def keep(self, checked: Checked, count: int, cache: Kv) -> None:
+        """The first `count` of what was checked stay; the others leave no trace."""
+        start = cache.length - len(checked.rows)
+        cache.truncate(start + count)
+        if cache.aside is not None:
+            cast(Proposer, cache.aside).note([state[:count] for state in checked.states])
+
+    @property
+    def _layers(self) -> tuple[int, ...]:
+        return () if self.drafter is None else self.drafter.layers
 
     def _adapt(self, seconds: float) -> None:
         """Keep to the time a chunk may take, on a machine that is slow or busy for a while."""

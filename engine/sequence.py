@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from engine.api import BadRequest, ContextFull, Done, Event, FinishReason, Prefill, Request, Usage
 from engine.cache.prefix import Prefixes
+from engine.draft.adapt import Pace
 from engine.runner import Runner
 from engine.sample import PENALISED, choose, generator
 
@@ -41,7 +43,7 @@ class Job:
 
 
 class Sequence:
-    """A job at work. Each `step` is one forward pass: a chunk of the prompt, or one token."""
+    """A job at work. Each `step` is one forward pass: a chunk of the prompt, or a token and proposed ones."""
 
     def __init__(self, job: Job, dialogue: Dialogue, runner: Runner, prefixes: Prefixes) -> None:
         self.job, self.is_over = job, False
@@ -55,12 +57,20 @@ class Sequence:
         self._cached = self.cache.length
         self.cache.mark(dialogue.turns)
         self.cache.reserve(self._prompt + min(AHEAD, job.request.max_tokens or AHEAD))
+        self._pace = None if runner.drafter is None else Pace(runner.costs, runner.drafter.most)
+        self._steps = self._drafted = self._accepted = 0
         self._started = perf_counter()
         self._answering: float | None = None  # when the first token of the reply was chosen
 
     def step(self) -> None:
-        """Take in the next tokens; if none are left after them, choose one more."""
+        """Take in the next tokens; if none are left after them, choose one more, or several."""
         start = self.cache.length
+        if self._pace is not None and self._generated and start == len(self.tokens) - 1:
+            self._leap(self._pace)
+        else:
+            self._walk(start)
+
+    def _walk(self, start: int) -> None:
         chunk = self.tokens[start : start + self._runner.chunk]
         is_last = start + len(chunk) == len(self.tokens)
         logits = self._runner.forward(chunk, self.cache, rate=is_last)
@@ -68,7 +78,39 @@ class Sequence:
             self.job.tell(Prefill(self.cache.length, self._prompt, self._cached))
         if logits is not None:
             self._answering = self._answering or perf_counter()
-            self._extend(logits)
+            self._steps += 1
+            self._extend(self._choose(logits))
+
+    def _leap(self, pace: Pace) -> None:
+        """Have tokens proposed, check them all in one pass, and go as far as they are what was chosen anyway.
+
+        Each token is chosen from the model's own row, as without a drafter; it goes on if the proposal is
+        the same. So chance has the same part in it: what is proposed decides how fast, never what.
+        """
+        proposed = self._propose(pace.count(self._room - 1))
+        length, accepted = len(self.tokens), self._accepted
+        checked = self._runner.check([self.tokens[-1], *proposed], self.cache)
+        self._steps += 1
+        try:
+            self._follow(proposed, checked.rows)
+        finally:  # whatever happens, only the tokens that are part of the answer stay
+            self._runner.keep(checked, max(1, len(self.tokens) - length), self.cache)
+        pace.record(len(proposed), self._accepted - accepted)
+
+    def _propose(self, count: int) -> list[int]:
+        proposer = self._runner.proposer(self.cache) if count > 0 else None
+        proposed = [] if proposer is None else proposer.propose(self.tokens[-1], count)
+        self._drafted += len(proposed)
+        return proposed
+
+    def _follow(self, proposed: list[int], rows: Tensor) -> None:
+        """Extend the answer row by row, until one goes another way than was proposed, or it ends."""
+        for row, guess in zip_longest(rows, proposed):
+            token = self._choose(row)
+            self._accepted += token == guess
+            self._extend(token)
+            if self.is_over or token != guess:
+                return
 
     def end(self, reason: FinishReason) -> None:
         """Tell the rest, and that it is over."""
@@ -77,25 +119,42 @@ class Sequence:
             self.job.tell(event)
         self.job.tell(Done(reason, self._usage()))
 
-    def _extend(self, logits: Tensor) -> None:
+    def _choose(self, logits: Tensor) -> int:
         self._dialogue.constrain(logits)
-        token = choose(logits, self._sampling, self.tokens[-PENALISED:], self._chance)
+        return choose(logits, self._sampling, self.tokens[-PENALISED:], self._chance)
+
+    def _extend(self, token: int) -> None:
         self.tokens.append(token)
         for event in self._dialogue.push(token):
             self.job.tell(event)
         if self._dialogue.is_over:
             self.end(self._dialogue.reason)
-        elif self._generated == self.job.request.max_tokens or len(self.tokens) >= self._runner.context:
+        elif self._room <= 0:
             self.end("length")
 
     @property
     def _generated(self) -> int:
         return len(self.tokens) - self._prompt
 
+    @property
+    def _room(self) -> int:
+        """Tokens that may still come."""
+        room, limit = self._runner.context - len(self.tokens), self.job.request.max_tokens
+        return room if limit is None else min(room, limit - self._generated)
+
     def _usage(self) -> Usage:
         now = perf_counter()
         answering = self._answering or now
-        return Usage(self._prompt, self._cached, self._generated, answering - self._started, now - answering)
+        return Usage(
+            prompt_tokens=self._prompt,
+            cached_tokens=self._cached,
+            generated_tokens=self._generated,
+            prefill_seconds=answering - self._started,
+            decode_seconds=now - answering,
+            steps=self._steps,
+            drafted_tokens=self._drafted,
+            accepted_tokens=self._accepted,
+        )
 
     def _refuse_early(self) -> None:
         limit = self.job.request.max_tokens

@@ -6,7 +6,11 @@ from typing import Protocol
 
 
 class Aside(Protocol):
-    """Something made of the same tokens. It may lag behind the cache, but never knows more."""
+    """Something made of the same tokens. While the cache takes in more, it may lag behind."""
+
+    @property
+    def length(self) -> int:
+        """Tokens that it knows."""
 
     @property
     def bytes(self) -> int:

@@ -13,18 +13,11 @@ from engine.cache.aside import Aside
 class Proposer(Aside, Protocol):
     """Proposes how one sequence goes on. It lies beside the sequence's cache and follows its length."""
 
-    @property
-    def length(self) -> int:
-        """Tokens that it has taken in or skipped."""
-
     def note(self, states: Sequence[Tensor]) -> None:
         """Take in the next tokens: their (n, width) states after each of the drafter's layers."""
 
     def propose(self, token: int, count: int) -> list[int]:
         """Up to `count` tokens that may follow `token`, which itself follows all that was taken in."""
-
-    def truncate(self, length: int) -> None:
-        """Forget the tokens from `length` on."""
 
     def copy(self, length: int) -> Proposer:
         """A second one that has taken in the first `length` tokens."""

@@ -50,7 +50,8 @@ class Linear:
 
     def after(self, first: int) -> Linear:
         """Only the rows from `first` on; no copy."""
-        return replace(self, weight=self.weight[first:], bias=None if self.bias is None else self.bias[first:])
+        bias = None if self.bias is None else self.bias[first:]
+        return replace(self, weight=self.weight[first:], bias=bias)
 
     def _one_by_one(self, x: Tensor) -> Tensor:
         """(n, columns, 1) -> (n, rows): every product is one of a part of the matrix and a single row.
