@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from PySide6.QtCore import QObject
@@ -29,10 +30,8 @@ def spawn(
     def forget(done: asyncio.Task[None]) -> None:
         _running.discard(done)
         coroutine.close()  # a task cancelled before its first step never entered it
-        try:
+        with suppress(RuntimeError):  # the owner has gone already
             QObject.disconnect(connection)
-        except RuntimeError:
-            pass  # the owner has gone already
 
     task.add_done_callback(forget)
     return task

@@ -123,9 +123,9 @@ def palette(c: Colours) -> QPalette:
         role.Window: c.window, role.WindowText: c.text, role.Base: c.surface, role.AlternateBase: c.sidebar,
         role.Text: c.text, role.PlaceholderText: c.faint, role.Button: c.surface, role.ButtonText: c.text,
         role.BrightText: c.danger, role.Highlight: c.selection, role.HighlightedText: c.on_selection,
-        role.Link: c.accent, role.LinkVisited: c.accent, role.ToolTipBase: c.surface, role.ToolTipText: c.text,
-        role.Light: c.surface, role.Midlight: c.hover, role.Mid: c.border, role.Dark: c.border_strong,
-        role.Shadow: c.border_strong, role.Accent: c.accent,
+        role.Link: c.accent, role.LinkVisited: c.accent, role.ToolTipBase: c.surface,
+        role.ToolTipText: c.text, role.Light: c.surface, role.Midlight: c.hover, role.Mid: c.border,
+        role.Dark: c.border_strong, role.Shadow: c.border_strong, role.Accent: c.accent,
     }  # fmt: skip
     result = QPalette()
     for name, colour in pairs.items():
