@@ -12,7 +12,7 @@ _SHARE = 4  # a slow paint is followed by at least this many times its own lengt
 
 
 class Coalescer(QObject):
-    """Calls `paint` at most once an interval, however often it is touched; more seldom if painting is slow."""
+    """Calls `paint` at most once an interval however often it is touched, and more seldom if that is slow."""
 
     def __init__(self, paint: Callable[[], None], parent: QObject | None = None) -> None:
         super().__init__(parent)
