@@ -32,6 +32,7 @@ from engine.api import (
 
 if TYPE_CHECKING:
     from engine.engine import Engine, Ticket
+    from engine.plan import Plan, plan_memory
 
 __all__ = [
     "BadModel",
@@ -47,6 +48,7 @@ __all__ = [
     "Memory",
     "Message",
     "ModelInfo",
+    "Plan",
     "Prefill",
     "Reasoning",
     "Request",
@@ -56,6 +58,7 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
     "Usage",
+    "plan_memory",
 ]
 
 
@@ -67,4 +70,11 @@ def __getattr__(name: str) -> Any:
             from engine import engine
 
         return getattr(engine, name)
+    if name in ("Plan", "plan_memory"):
+        from engine import device
+
+        with device.gentle_start():
+            from engine import plan
+
+        return getattr(plan, name)
     raise AttributeError(f"module 'engine' has no attribute {name!r}")

@@ -77,11 +77,11 @@ class Runner:
         """
         started, proposer = perf_counter(), self.proposer(cache)
         hidden, states = self.model.states(torch.tensor(ids), cache, self._layers, inserts)
-        if proposer is not None:
-            proposer.note(states)
         logits = self.model.rate(hidden[-1]) if rate else None
         if len(ids) == self.chunk:
             self._adapt(perf_counter() - started)
+        if proposer is not None:
+            proposer.note(states)
         return logits
 
     def proposer(self, cache: Kv) -> Proposer | None:

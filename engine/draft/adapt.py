@@ -18,6 +18,7 @@ HOPE = 0.8  # share of first proposals accepted, before any was made
 GAIN = 1.05  # times as quick as without proposals, or it isn't worth its while
 PARKED, LONGEST_PARKED = 32, 256  # steps
 TRIES = 3  # steps, when it is tried again
+SPARED = 30  # times as long as a trial wastes at most it is parked: trials cost a thirtieth
 REFRESH = 64  # steps with proposals, after which one without is measured again
 
 
@@ -140,7 +141,9 @@ class Pace:
         return best if speeds[best] > GAIN * speeds[0] else 0
 
     def _park(self) -> None:
-        self._parked = self._next_parked
+        plain, proposing = self._costs.estimate(0), self._costs.estimate(FIRST)
+        wasted = TRIES * max(0.0, proposing / plain - 1)  # steps without a proposal in the same time
+        self._parked = max(self._next_parked, int(SPARED * wasted))
         self._next_parked = min(LONGEST_PARKED, 2 * self._next_parked)
         self._trying = TRIES
         self._acceptance.fade(0.3)  # the text may be another by then

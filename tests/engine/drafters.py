@@ -38,8 +38,11 @@ DRAFT: dict[str, Any] = {
 }
 
 
-def drafter(seed: int = 0, **changes: Any) -> MuseGlimmerAssistantModel:
-    """A drafter in float32 whose weights are spread enough to tell right from wrong."""
+def drafter(seed: int = 0, gain: float = 2.0, **changes: Any) -> MuseGlimmerAssistantModel:
+    """A drafter in float32 whose weights are spread enough to tell right from wrong.
+
+    What it proposes depends more on what it was told, the higher `gain` is.
+    """
     torch.manual_seed(seed)
     made = MuseGlimmerAssistantModel(MuseGlimmerAssistantConfig(**(DRAFT | changes))).float().eval()
     with torch.no_grad():
@@ -47,7 +50,7 @@ def drafter(seed: int = 0, **changes: Any) -> MuseGlimmerAssistantModel:
             if weight.ndim == 1:
                 weight.normal_(1, muse.NORM)
             else:
-                weight.normal_(0, muse.MATRIX * 2)
+                weight.normal_(0, muse.MATRIX * gain)
     return made
 
 
@@ -163,3 +166,43 @@ def told_by_transformers(
         utils.DFlashTokenCandidateGenerator = before
     told.text = ids[0].tolist()
     return told
+
+
+class Knowing:
+    """A drafter that knows how the text goes on, and is right with a chance of `skill` at each token.
+
+    It reads the model's states only to count tokens.
+    """
+
+    layers: tuple[int, ...] = (0,)
+    most = 15
+
+    def __init__(self, text: Sequence[int], skill: float = 1.0, seed: int = 0) -> None:
+        self.text, self.skill, self.chance = list(text), skill, np.random.default_rng(seed)
+
+    def begin(self, at: int) -> KnowingProposer:
+        return KnowingProposer(self, at)
+
+
+class KnowingProposer:
+    """Its proposals for one sequence."""
+
+    bytes = 0
+
+    def __init__(self, of: Knowing, length: int) -> None:
+        self.of, self.length = of, length
+
+    def note(self, states: Sequence[Tensor]) -> None:
+        self.length += len(states[0])
+
+    def propose(self, token: int, count: int) -> list[int]:
+        known = self.of.text[self.length + 1 :][:count]
+        known += [0] * (count - len(known))
+        is_right = self.of.chance.random(count) < self.of.skill
+        return [token if right else token ^ 1 for token, right in zip(known, is_right.tolist(), strict=True)]
+
+    def truncate(self, length: int) -> None:
+        self.length = min(self.length, length)
+
+    def copy(self, length: int) -> KnowingProposer:
+        return KnowingProposer(self.of, min(self.length, length))

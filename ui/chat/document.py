@@ -9,7 +9,7 @@ from ui import theme
 from ui.chat import chunks
 from ui.chat.chunks import Chunk
 from ui.chat.highlight import Highlighter
-from ui.chat.styling import INDENT, Area, code_block_format, code_char_format, parse
+from ui.chat.styling import CODE_HEADER, INDENT, Area, code_block_format, code_char_format, parse
 
 
 class MarkdownDocument(QTextDocument):
@@ -89,6 +89,7 @@ class MarkdownDocument(QTextDocument):
         self._highlighter.clear()
         self.clear()
         self.setDocumentMargin(0)
+        self._leave_at_top(0)
         self.setIndentWidth(INDENT)
         self.setDefaultFont(theme.text_font())
         option = QTextOption()
@@ -143,6 +144,8 @@ class MarkdownDocument(QTextDocument):
         else:
             areas = self._insert_prose(cursor, f"{chunk.source}\n\n{shared}", at_start)
         cursor.endEditBlock()
+        if at_start and areas and areas[0].kind == "code" and areas[0].start == 0:
+            self._leave_at_top(CODE_HEADER)
         return areas
 
     def _insert_prose(self, cursor: QTextCursor, source: str, at_start: bool) -> list[Area]:
@@ -168,6 +171,12 @@ class MarkdownDocument(QTextDocument):
             start = cursor.position() if index == 0 else start
             cursor.insertText(line, characters)
         return [Area("code", start, cursor.block().position(), language)]
+
+    def _leave_at_top(self, pixels: int) -> None:
+        """Room above the first block, whose own margin Qt leaves out."""
+        form = self.rootFrame().frameFormat()
+        form.setTopMargin(pixels)
+        self.rootFrame().setFrameFormat(form)
 
     def _grow_code(self) -> bool:
         """Add to an open code block what is new in it. False: it isn't one, or it ended."""

@@ -79,7 +79,7 @@ def test_the_seed_decides(tmp_path: Path):
     assert make(tmp_path, configs.LLAMA, seed=2).read_bytes() != first
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "muse"])
 def test_the_engine_runs_it(tmp_path: Path, name: str):
     engine = Engine(make(tmp_path, CONFIGS[name]), threads=1)
     try:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QTextDocument
 
 from tests.ui.chat.markdown_samples import pieces, sources
 from ui.chat.document import MarkdownDocument
+from ui.chat.styling import CODE_HEADER
 
 SAMPLE = """# Title
 
@@ -171,3 +172,14 @@ def test_a_long_numbered_list_keeps_its_numbers():
     document = whole("".join(f"{number}. item\n" for number in range(1, 61)))
     last = document.lastBlock()
     assert last.textList().itemText(last) == "60."
+
+
+@pytest.mark.parametrize("pieces", [["```python\nprint(1)\n```\nend"], list("```python\nprint(1)\n```\nend")])
+def test_code_at_the_very_start_has_room_for_its_header(pieces):
+    document = MarkdownDocument()
+    for piece in pieces:
+        document.append(piece)
+    document.finish()
+    assert document.documentLayout().blockBoundingRect(document.begin()).top() >= CODE_HEADER
+    document.set_source("Just text.")
+    assert document.documentLayout().blockBoundingRect(document.begin()).top() < CODE_HEADER
