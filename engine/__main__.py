@@ -77,7 +77,13 @@ def generate(options: argparse.Namespace) -> None:
     from engine import Engine
 
     request = _request(options)
-    engine = Engine(options.file, context=options.context, threads=options.threads, drafter=options.drafter)
+    engine = Engine(
+        options.file,
+        context=options.context,
+        threads=options.threads,
+        drafter=options.drafter,
+        mmproj=options.mmproj,
+    )
     try:
         request = replace(request, sampling=_sampling(options, engine.info.sampling))
         show = _show_json if options.json else _show
@@ -126,19 +132,27 @@ def synth(options: argparse.Namespace) -> None:
 def _request(options: argparse.Namespace) -> Request:
     sampling = _sampling(options, None)
     if options.prompt is not None:
-        if options.system is not None:
+        if options.system is not None or options.image:
             raise BadRequest(
-                "Instructions (--system) go with a message (--chat), not with a text to continue."
+                "Instructions (--system) and pictures (--image) go with a message (--chat),"
+                " not with a text to continue."
             )
         return Request(prompt=options.prompt, sampling=sampling, max_tokens=options.max_tokens)
     system = () if options.system is None else (Message("system", options.system),)
     return Request(
-        messages=(*system, Message("user", options.chat)),
+        messages=(*system, Message("user", options.chat, pictures=tuple(map(_picture, options.image)))),
         sampling=sampling,
         max_tokens=options.max_tokens,
         reasoning=options.reasoning,
         reasoning_limit=options.reasoning_limit,
     )
+
+
+def _picture(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadRequest(f"The picture {path} can't be read: {error.strerror}.") from None
 
 
 def _sampling(options: argparse.Namespace, advised: Sampling | None) -> Sampling:
@@ -258,6 +272,10 @@ def _add_generate(command: argparse.ArgumentParser) -> None:
     start.add_argument("--prompt", help="text to continue as it stands")
     start.add_argument("--chat", help="a message to answer, through the model's chat template")
     command.add_argument("--system", help="instructions for the answer, with --chat")
+    command.add_argument(
+        "--image", type=Path, action="append", default=[], help="a picture to show, with --chat; several may"
+    )
+    command.add_argument("--mmproj", type=Path, help="the model's vision part: a file, or a folder")
     command.add_argument(
         "--max-tokens", type=int, help="the longest reply (default: until the context is full)"
     )

@@ -61,6 +61,7 @@ class Message:
     call_id: str = ""  # a tool's: which call this answers
     name: str = ""  # a tool's: its name
     reasoning: str = ""  # an assistant's, before its text and calls
+    pictures: tuple[bytes, ...] = ()  # a user's: image files (PNG, JPEG and so on), shown before the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,7 @@ class ModelInfo:
     device: str  # "CPU, 2 threads"
     knows_tools: bool = False  # whether its chat template was made for tools
     sampling: Sampling | None = None  # what its makers advise
+    sees: bool = False  # whether messages may hold pictures
 
 
 @dataclass(frozen=True, slots=True)

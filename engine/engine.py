@@ -52,13 +52,15 @@ class Engine:
         threads: int | None = None,
         kv: str = "f32",
         drafter: Path | None = None,
+        mmproj: Path | None = None,
     ) -> None:
+        """`mmproj`: the model's vision half, a file or a folder. For the rest see `engine.loaded.load`."""
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()  # None: close
         self._lock, self._is_closed = Lock(), False
         self._scheduler = Scheduler()
         self._loaded: Loaded
         outcome: SimpleQueue[EngineError | None] = SimpleQueue()
-        load_it = partial(load, path, context, threads, kv, drafter)
+        load_it = partial(load, path, context, threads, kv, drafter, mmproj)
         self._thread = Thread(target=self._run, args=(load_it, outcome), name="engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)  # a thread inside torch must not outlive the interpreter
@@ -145,7 +147,7 @@ class Engine:
         if (sequence := self._scheduler.next_turn()) is not None:
             works = self._attempt(sequence.job, self._step, sequence)
             if not works or sequence.is_over:
-                self._loaded.prefixes.keep(sequence.tokens, sequence.cache)
+                self._loaded.prefixes.keep(sequence.identity, sequence.cache)
                 self._scheduler.leave(sequence)
 
     def _begin(self, job: Job) -> None:

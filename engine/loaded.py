@@ -20,6 +20,7 @@ from engine.sequence import Job, Sequence
 from engine.text.dialogue import Dialogue
 from engine.text.template import Template
 from engine.text.tokenizer import Tokenizer
+from engine.vision.features import VisionEncoder
 from engine.weights.config import Config
 from engine.weights.describe import Description, describe
 from engine.weights.gguf import GgufFile
@@ -41,6 +42,7 @@ class Loaded:
     tokenizer: Tokenizer
     template: Template
     prefixes: Prefixes
+    vision: VisionEncoder | None = None
 
     def count(self, text: str) -> int:
         """Tokens of a text by itself."""
@@ -48,11 +50,12 @@ class Loaded:
 
     def dialogue(self, request: Request) -> Dialogue:
         """The request as tokens, and the reader of its answer."""
-        return Dialogue(self.tokenizer, self.template, request)
+        measure = None if self.vision is None else self.vision.tokens
+        return Dialogue(self.tokenizer, self.template, request, measure)
 
     def sequence(self, job: Job) -> Sequence:
         """A job, ready for its first step."""
-        return Sequence(job, self.dialogue(job.request), self.runner, self.prefixes)
+        return Sequence(job, self.dialogue(job.request), self.runner, self.prefixes, self.vision)
 
 
 def load(
@@ -61,10 +64,12 @@ def load(
     threads: int | None,
     kv: str = F32.name,
     drafter: Path | None = None,
+    mmproj: Path | None = None,
 ) -> Loaded:
     """Read a model file, on the thread that will run it: torch's own threads belong to their caller.
 
-    `kv` is how keys and values are kept: see `engine.cache.storage`. `drafter`: a file, or a folder.
+    `kv` is how keys and values are kept: see `engine.cache.storage`. `drafter`, and `mmproj`, what
+    the model sees with: a file, or a folder.
     """
     if kv.upper() not in STORAGES:
         known = ", ".join(name.lower() for name in STORAGES)
@@ -81,13 +86,15 @@ def load(
     helper, helper_bytes = (None, 0)
     if drafter is not None:
         helper, helper_bytes = _drafter(drafter, threads, model, context, storage)
+    vision = None if mmproj is None else VisionEncoder.open(mmproj, config.width, threads)
     return Loaded(
-        info=_info(facts, config, context, threads, template.shows_tools),
-        weight_bytes=weight_bytes + helper_bytes,
+        info=_info(facts, config, context, threads, template.shows_tools, vision is not None),
+        weight_bytes=weight_bytes + helper_bytes + (0 if vision is None else vision.weight_bytes),
         runner=Runner(model, context, facts.parameters - looked_up(config), storage, helper),
         tokenizer=tokenizer,
         template=template,
         prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),
+        vision=vision,
     )
 
 
@@ -108,7 +115,9 @@ def _context(config: Config, wanted: int | None) -> int:
     return wanted
 
 
-def _info(facts: Description, config: Config, context: int, threads: int, knows_tools: bool) -> ModelInfo:
+def _info(
+    facts: Description, config: Config, context: int, threads: int, knows_tools: bool, sees: bool
+) -> ModelInfo:
     return ModelInfo(
         name=facts.name,
         architecture=config.architecture,
@@ -120,4 +129,5 @@ def _info(facts: Description, config: Config, context: int, threads: int, knows_
         device=device.describe(threads),
         knows_tools=knows_tools,
         sampling=models.advised(config.architecture),
+        sees=sees,
     )

@@ -15,9 +15,12 @@ from engine.cache.prefix import Prefixes
 from engine.draft.adapt import Pace
 from engine.runner import Runner
 from engine.sample import PENALISED, choose, generator
+from engine.text.pictures import identified
+from engine.vision.seeing import Seeing
 
 if TYPE_CHECKING:
     from engine.text.dialogue import Dialogue
+    from engine.vision.features import VisionEncoder
 
 AHEAD = 256  # tokens of the reply to make room for at the start
 
@@ -43,9 +46,19 @@ class Job:
 
 
 class Sequence:
-    """A job at work. Each `step` is one forward pass: a chunk of the prompt, or a token and proposed ones."""
+    """A job at work. Each `step` is a forward pass: a chunk of the prompt, or a token and proposed ones.
 
-    def __init__(self, job: Job, dialogue: Dialogue, runner: Runner, prefixes: Prefixes) -> None:
+    Or it encodes a little more of a picture, if one comes next.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        dialogue: Dialogue,
+        runner: Runner,
+        prefixes: Prefixes,
+        vision: VisionEncoder | None = None,
+    ) -> None:
         self.job, self.is_over = job, False
         self._dialogue, self._runner = dialogue, runner
         self._sampling = job.request.sampling
@@ -53,8 +66,10 @@ class Sequence:
         self.tokens = list(dialogue.ids)
         self._prompt = len(self.tokens)
         self._refuse_early()
-        self.cache = prefixes.take(self.tokens) or runner.new_cache()
+        self.cache = prefixes.take(self.identity) or runner.new_cache()
         self._cached = self.cache.length
+        ahead = [picture for picture in dialogue.pictures if picture.end > self._cached]
+        self._seeing = Seeing(vision, ahead)
         self.cache.mark(dialogue.turns)
         self.cache.reserve(self._prompt + min(AHEAD, job.request.max_tokens or AHEAD))
         self._pace = None if runner.drafter is None else Pace(runner.costs, runner.drafter.most)
@@ -72,8 +87,11 @@ class Sequence:
 
     def _walk(self, start: int) -> None:
         chunk = self.tokens[start : start + self._runner.chunk]
-        is_last = start + len(chunk) == len(self.tokens)
-        logits = self._runner.forward(chunk, self.cache, rate=is_last)
+        end = start + len(chunk)
+        if self._seeing.step(end):
+            return
+        is_last, inserts = end == len(self.tokens), self._seeing.inserts(start)
+        logits = self._runner.forward(chunk, self.cache, rate=is_last, inserts=inserts)
         if start < self._prompt:
             self.job.tell(Prefill(self.cache.length, self._prompt, self._cached))
         if logits is not None:
@@ -111,6 +129,11 @@ class Sequence:
             self._extend(token)
             if self.is_over or token != guess:
                 return
+
+    @property
+    def identity(self) -> list[int]:
+        """The tokens, and in place of a picture's what tells it from others."""
+        return identified(self.tokens, self._dialogue.pictures)
 
     def end(self, reason: FinishReason) -> None:
         """Tell the rest, and that it is over."""

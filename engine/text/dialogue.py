@@ -19,7 +19,9 @@ from engine.api import (
     ToolSpec,
 )
 from engine.text import calls
+from engine.text.calls import picture_marks
 from engine.text.grammar import Constraint, check_grammar, forbid
+from engine.text.pictures import Marks, Measure, Picture, place
 from engine.text.reader import Found, Rule, Setting
 from engine.text.schema import as_rule
 from engine.text.template import Template
@@ -31,20 +33,30 @@ if TYPE_CHECKING:
 
 
 class Dialogue:
-    """`ids` are the prompt. Push every generated token; then `finish` once, however it ended.
+    """`ids` are the prompt, `pictures` their places in it. Push every generated token; then `finish` once.
 
     The tokens of all Text and Reasoning events add up to the tokens pushed, without the end token. Tokens
     that show nothing, as those of a call, are counted by a Text without text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template: Template, request: Request) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, template: Template, request: Request, measure: Measure | None = None
+    ) -> None:
+        """`measure`: how many tokens a picture takes; None: the model sees none."""
         self._tokenizer = tokenizer
         is_raw = request.prompt is not None
         tools = () if is_raw or request.tool_choice == "none" else request.tools
         _check(request, tools)
+        files = _pictures(request)
+        marks = _marks(tokenizer, template) if files and measure is not None else None
+        if files and marks is None:
+            raise BadRequest("The model can't see pictures.")
         if tools:
             check_grammar(template.syntax.grammar(tools))
         self.ids, prompt = _read(tokenizer, template, request, tools)
+        self.pictures: list[Picture] = []
+        if marks is not None and measure is not None:
+            self.ids, self.pictures = place(self.ids, marks, files, measure)
         syntax = calls.members()[calls.DEFAULT] if is_raw else template.syntax
         self._reader = syntax.reader(Setting(tokenizer, template, request, tools, prompt))
         self._rule: Rule | None = None
@@ -55,7 +67,9 @@ class Dialogue:
     @property
     def turns(self) -> list[int]:
         """Where the next prompt may part from this one: at control tokens, where turns or pictures begin."""
-        marks = [at for at, token in enumerate(self.ids) if self._tokenizer.is_control(token)]
+        within = {at for picture in self.pictures for at in range(picture.start, picture.end)}
+        control = self._tokenizer.is_control
+        marks = [at for at, token in enumerate(self.ids) if control(token) and at not in within]
         return [*marks, len(self.ids)]
 
     @property
@@ -147,6 +161,18 @@ def _read(
         return tokenizer.encode(request.prompt, special=True, bos=True), request.prompt
     messages = kept_reasoning(request.messages, request.past_reasoning)
     return template.encode(tokenizer, messages, tools, reasoning=request.reasoning)
+
+
+def _pictures(request: Request) -> list[bytes]:
+    """Files of all pictures, in order."""
+    for message in request.messages:
+        if message.pictures and message.role != "user":
+            raise BadRequest("Only a user's message may hold pictures.")
+    return [data for message in request.messages for data in message.pictures]
+
+
+def _marks(tokenizer: Tokenizer, template: Template) -> Marks | None:
+    return Marks.find(tokenizer, picture_marks(template.syntax))
 
 
 def kept_reasoning(messages: Sequence[Message], which: PastReasoning) -> list[Message]:

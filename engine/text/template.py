@@ -16,6 +16,7 @@ from engine.text.tokenizer import Tokenizer
 from engine.weights.gguf import GgufFile
 
 KEY = "tokenizer.chat_template"
+PICTURES = "pictures"  # how many a turn shows
 # For models that were never taught to converse: they continue what reads as the record of a conversation.
 PLAIN = (
     "{% for message in messages %}"
@@ -106,7 +107,7 @@ class Template:
 
     def _run(self, turns: list[Turn], values: Turn) -> str:
         try:
-            return self._sandbox.run(self._template, values | {"messages": turns})
+            return self._sandbox.run(self._template, values | {"messages": [_shown(turn) for turn in turns]})
         except Refused:
             raise
         except FAILURES as error:
@@ -130,7 +131,7 @@ class Template:
             return {"role": "user", "content": self.syntax.write_result(message)}
         parts = [message.text] if message.text else []
         parts += [self.syntax.write(call) for call in message.calls]
-        return {"role": message.role, "content": "\n".join(parts)}
+        return {"role": message.role, "content": "\n".join(parts)} | _pictures(message)
 
     def _broken(self, error: BaseException) -> BadModel:
         line = f"line {lineno}: " if (lineno := getattr(error, "lineno", None)) else ""
@@ -148,7 +149,7 @@ def _describe(tool: ToolSpec) -> Turn:
 
 def _turn(message: Message) -> Turn:
     """A turn for a template that knows of tools."""
-    turn: Turn = {"role": message.role, "content": message.text}
+    turn: Turn = {"role": message.role, "content": message.text} | _pictures(message)
     if message.reasoning:
         turn["reasoning_content"] = message.reasoning
     if message.calls:
@@ -165,6 +166,19 @@ def _turn(message: Message) -> Turn:
     return turn
 
 
+def _pictures(message: Message) -> Turn:
+    return {PICTURES: len(message.pictures)} if message.pictures else {}
+
+
+def _shown(turn: Turn) -> Turn:
+    """The turn with its pictures in its content, before the text, as templates expect them."""
+    if PICTURES not in turn:
+        return turn
+    rest = {key: value for key, value in turn.items() if key != PICTURES}
+    images = [{"type": "image"}] * turn[PICTURES]
+    return rest | {"content": [*images, {"type": "text", "text": turn["content"]}]}
+
+
 def _joined(turns: list[Turn], role: str | None = None) -> list[Turn]:
     """`turns` with neighbours of one role (of `role`, or of any) made one."""
     joined: list[Turn] = []
@@ -177,6 +191,8 @@ def _joined(turns: list[Turn], role: str | None = None) -> list[Turn]:
             and "tool_calls" not in turn
         ):
             last["content"] += "\n\n" + turn["content"]
+            if PICTURES in last or PICTURES in turn:
+                last[PICTURES] = last.get(PICTURES, 0) + turn.get(PICTURES, 0)
         else:
             joined.append(dict(turn))
     return joined

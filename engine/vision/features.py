@@ -35,7 +35,7 @@ class ImageFeatures:
 
 
 class VisionEncoder:
-    """The vision half of a model. Everything but `cells` and `measure` belongs to one thread."""
+    """The vision half of a model. Everything but `cells`, `measure` and `tokens` belongs to one thread."""
 
     def __init__(self, model: VisionModel, weight_bytes: int, cache_bytes: int) -> None:
         self._model, self.weight_bytes = model, weight_bytes
@@ -67,6 +67,11 @@ class VisionEncoder:
     def measure(self, data: bytes) -> Grid:
         """(rows, columns) of cells for a picture file's bytes, without encoding it."""
         return self.cells(*size_of(data))
+
+    def tokens(self, data: bytes) -> int:
+        """How many tokens a picture file's bytes take in a prompt."""
+        rows, columns = self.measure(data)
+        return rows * columns
 
     def encode(self, data: bytes, is_cancelled: Callable[[], bool] = lambda: False) -> ImageFeatures:
         """A picture file's bytes as features. Asks again and again whether to go on: `EncodingCancelled`."""

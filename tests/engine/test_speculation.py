@@ -27,6 +27,7 @@ from engine.runner import Runner
 from engine.sample import PENALISED, candidates, penalise
 from engine.sequence import Job, ListenerGone
 from engine.sequence import Sequence as Generation
+from engine.text.pictures import Picture
 from engine.weights.gguf import GgufFile
 from tests.engine import drafters, muse
 
@@ -45,6 +46,7 @@ class Talk:
     banned: dict[int, list[int]] = field(default_factory=dict)
     end: int | None = None
     turns: tuple[int, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     is_over: bool = False
     reason: FinishReason = "stop"
     said: list[int] = field(default_factory=list)

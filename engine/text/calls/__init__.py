@@ -3,7 +3,8 @@
 A member declares `NAMES`; `recognises(template)`, whether a chat template teaches this way; `describe(tools)`
 for a system message; `write(call)` and `write_result(message)` for the history; `grammar(tools)`, one call in
 llguidance's Lark; and `reader(setting)`, what takes an answer apart. It may declare `ARCHITECTURES`, whose
-files get its `TEMPLATE` if they have none. Files whose names begin with `_` are parts of members.
+files get its `TEMPLATE` if they have none; and `PICTURE`, the control tokens before, in and after a picture.
+Files whose names begin with `_` are parts of members.
 """
 
 from __future__ import annotations
@@ -65,6 +66,11 @@ def choose(template: str) -> Syntax:
         if member.recognises(template):
             return member
     return members()[DEFAULT]
+
+
+def picture_marks(syntax: Syntax) -> tuple[str, ...]:
+    """The control tokens before, in and after a picture; none if models of this way see nothing."""
+    return getattr(syntax, "PICTURE", ())
 
 
 def template_for(architecture: str) -> str | None:

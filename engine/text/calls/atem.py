@@ -13,6 +13,7 @@ from engine.text.schema import dump, encode
 
 NAMES = ("atem",)
 ARCHITECTURES = ("muse-glimmer",)
+PICTURE = ("<|image_start|>", "<|patch|>", "<|image_end|>")
 
 INSTRUCTIONS = """You can call tools. To call one, address a message to it and write in the message:
 <atem:function_calls>
@@ -32,6 +33,11 @@ TEMPLATE = (
     + """{%- endset -%}
 {%- macro message(head, text, end) -%}
 <|start|>{{ head }}<|message|>{{ text }}{{ end }}
+{%- endmacro -%}
+{%- macro shown(content) -%}
+{%- if content is string -%}{{ content }}{%- else -%}
+{%- for part in content -%}{{ '<|patch|>' if part.type == 'image' else part.text }}{%- endfor -%}
+{%- endif -%}
 {%- endmacro -%}
 {%- macro written(value) -%}
 {{ value if value is string else value | tojson }}
@@ -69,7 +75,7 @@ TEMPLATE = (
 {{ bos_token }}{{ message('system', system.text ~ ', "user".', '<|eot|>') }}
 {%- for turn in messages -%}
 {%- if turn.role == 'user' or (turn.role == 'system' and not loop.first) -%}
-{{ message(turn.role, turn.content, '<|eot|>') }}
+{{ message(turn.role, shown(turn.content), '<|eot|>') }}
 {%- elif turn.role == 'tool' -%}
 {%- set name = turn.name -%}
 {%- set output = '<tool_output name="' ~ name ~ '">\\n' ~ turn.content ~ '\\n</tool_output>' -%}
