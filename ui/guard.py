@@ -41,6 +41,11 @@ class Guard(QObject):
         self._timer.timeout.connect(self._arm)
         card.installEventFilter(self)
 
+    def watch(self, *buttons: QWidget) -> None:
+        """Count presses on these too: a button that is disabled does not hand them on to its card."""
+        for button in buttons:
+            button.installEventFilter(self)
+
     @property
     def armed(self) -> bool:
         """May the button be used?"""
@@ -57,12 +62,15 @@ class Guard(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Watch the card and its window."""
         kind = event.type()
-        if kind == QEvent.Type.Paint and watched is self._card:
+        if kind in _PRESSES:
+            if watched is not self._window and not self._armed:
+                self.upset()
+        elif kind == QEvent.Type.Paint and watched is self._card:
             self._begin()
         elif kind == QEvent.Type.Show and watched is self._card:
             self._watch_window()
             self.upset()
-        elif kind in _UPSETS or (kind in _PRESSES and watched is self._card and not self._armed):
+        elif kind in _UPSETS and watched in (self._card, self._window):
             self.upset()
         return False
 

@@ -53,6 +53,7 @@ class PermissionCard(QFrame):
         self._make_buttons()
         self._lay_out()
         self.guard = Guard(self)
+        self.guard.watch(self.once, self.more)
         self.guard.changed.connect(self._enable)
         self.guard.upsetting.connect(self._fit_soon)
         for area in (self.detail, self.middle):
@@ -118,7 +119,7 @@ class PermissionCard(QFrame):
         self.middle.viewport().setAutoFillBackground(False)
 
     def _make_buttons(self) -> None:
-        self.note = QLineEdit(placeholderText="Why not? Optional, told to the assistant")
+        self.note = QLineEdit(placeholderText="Why not? (optional)")
         self.note.setAccessibleName("Reason for denying, told to the assistant")
         self.note.setMaxLength(500)
         self.note.returnPressed.connect(self._deny)
@@ -254,11 +255,15 @@ class PermissionCard(QFrame):
             super().keyPressEvent(event)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Coming in from outside by keyboard starts the wait again; Esc in a part denies."""
+        """Deny is the default: Esc and Enter in a part deny. Enter never allows, whatever the desktop."""
         if event.type() == QEvent.Type.ShortcutOverride and is_escape(event):
             event.accept()  # the window's own Esc stops the answer; here it denies
         elif event.type() == QEvent.Type.KeyPress and is_escape(event):
             self._deny()
+            return True
+        elif event.type() == QEvent.Type.KeyPress and watched is not self.note and is_enter(event):
+            if watched in (self.detail, self.deny):
+                self._deny()
             return True
         return False
 
@@ -284,3 +289,8 @@ def measured(text: str) -> str:
 def is_escape(event: QEvent) -> bool:
     """Is it the Esc key alone?"""
     return isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+
+
+def is_enter(event: QEvent) -> bool:
+    """Is it Enter?"""
+    return isinstance(event, QKeyEvent) and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
