@@ -54,18 +54,21 @@ class Conversations:
 
     def get(self, id: str) -> Conversation | None:
         """One with its entries; None when there is none, or it was deleted."""
-        return self._database.read(lambda connection: self._get(connection, id))
+        ours = frozenset(self._streaming)  # as of before the read: what ends meanwhile is no orphan
+        return self._database.read(lambda connection: self._get(connection, id, ours))
 
-    def _get(self, connection: sqlite3.Connection, id: str) -> Conversation | None:
+    def _get(self, connection: sqlite3.Connection, id: str, ours: frozenset[str]) -> Conversation | None:
         row = connection.execute(f"{LIST} AND id = ?", (id,)).fetchone()
         if row is None:
             return None
-        entries = [self._entry(connection, *found) for found in connection.execute(ENTRIES, (id,)).fetchall()]
-        return replace(Conversation(*row), entries=tuple(entries))
+        found = connection.execute(ENTRIES, (id,)).fetchall()
+        entries = tuple(self._entry(connection, ours, *fields) for fields in found)
+        return replace(Conversation(*row), entries=entries)
 
     def _entry(
         self,
         connection: sqlite3.Connection,
+        ours: frozenset[str],
         id: str,
         role: str,
         state: State,
@@ -73,15 +76,12 @@ class Conversations:
         by: str,
         blocks: str,
     ) -> Entry:
-        if state == "streaming" and not self._is_written(id, by):
+        if state == "streaming" and not (id in ours if by == self._me else owner.is_alive(by)):
             state = "interrupted"
         assert role in ("user", "assistant")
         return Entry(
             id, "user" if role == "user" else "assistant", folded(connection, id, blocks), state, error
         )
-
-    def _is_written(self, entry_id: str, by: str) -> bool:
-        return entry_id in self._streaming if by == self._me else owner.is_alive(by)
 
     def create(self) -> Future[Conversation]:
         """A new, empty one."""
@@ -134,12 +134,9 @@ class Conversations:
 
     def finish(self, entry_id: str, state: State, error: str = "") -> Future[None]:
         """Say how an answer ended, and keep it as one row."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            close_entry(connection, entry_id, state, error)
-            self._streaming.discard(entry_id)
-
-        return self._database.write(work)
+        written = self._database.write(lambda connection: close_entry(connection, entry_id, state, error))
+        written.add_done_callback(lambda _: self._streaming.discard(entry_id))  # ours until it is on disk
+        return written
 
     def settle(self, entry_id: str) -> Future[None]:
         """Keep an entry that gained something later, such as a question's screen text, as one row."""

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from app.errors import UserError
+from app.errors import UserError
 from app.history import NoticeBlock, ReasoningBlock, ScreenBlock, TextBlock, ToolBlock
 from app.store import owner
 from app.store.blocks import dump, fold, load
@@ -133,12 +135,23 @@ def test_a_result_finds_its_call_even_when_ids_repeat():
     call = ToolBlock("1", "files.read", {"path": "a"})
     done = ToolBlock("1", "files.read", {}, "text", True)
     again = ToolBlock("1", "files.read", {"path": "b"})
-    failed = ToolBlock("1", "files.read", {}, "No.", False)
-    assert fold([call, done, TextBlock("x"), again, failed]) == (
+    denied = ToolBlock("1", "files.read", {}, "No.", False, "rule")
+    assert fold([call, done, TextBlock("x"), again, denied]) == (
         ToolBlock("1", "files.read", {"path": "a"}, "text", True),
         TextBlock("x"),
-        ToolBlock("1", "files.read", {"path": "b"}, "No.", False),
+        ToolBlock("1", "files.read", {"path": "b"}, "No.", False, "rule"),
     )
+
+
+def test_calls_stored_before_it_was_kept_who_denied_them_are_still_read(store, database):
+    chat, _, answer = ask(store)
+    old = '{"kind": "tool", "call_id": "1", "tool": "t", "arguments": {}, "result": "No.", "ok": false}'
+    database.write(
+        lambda db: db.execute("UPDATE entries SET blocks = ? WHERE id = ?", (f"[{old}]", answer))
+    ).result()
+    store.append(answer, TextBlock("Then.")).result()
+    store.finish(answer, "complete").result()
+    assert store.get(chat).entries[1].blocks == (ToolBlock("1", "t", {}, "No.", False), TextBlock("Then."))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +161,7 @@ def test_a_result_finds_its_call_even_when_ids_repeat():
         ReasoningBlock("hm"),
         ScreenBlock("a", "b", 1),
         ToolBlock("1", "t", {"a": [1, None]}, "r", True),
+        ToolBlock("1", "t", {}, "The user said no.", False, "person"),
         NoticeBlock("n"),
     ],
 )
@@ -173,6 +187,55 @@ def test_what_no_turn_owns_reads_as_interrupted(store, database):
     assert store.get(chat).entries[1].state == "streaming"
     Conversations(database)
     assert store.get(chat).entries[1].state == "streaming"
+
+
+def test_an_answer_is_ours_until_its_end_is_on_disk(store, database, monkeypatch):
+    chat, _, answer = ask(store)
+    seen = []
+
+    def write(work):
+        def watched(connection):
+            result = work(connection)
+            seen.append(store.get(chat).entries[1].state)  # done, not yet committed
+            return result
+
+        return plain_write(watched)
+
+    plain_write = database.write
+    monkeypatch.setattr(database, "write", write)
+    store.finish(answer, "complete").result()
+    assert seen == ["streaming"]
+    assert store.get(chat).entries[1].state == "complete"
+
+
+def test_an_answer_that_ends_while_it_is_read_does_not_read_as_interrupted(store, database, monkeypatch):
+    chat, _, answer = ask(store)
+
+    def read(work):
+        def late(connection):
+            connection.execute("SELECT * FROM entries").fetchall()  # this state of the file is what it sees
+            store.finish(answer, "complete").result()
+            return work(connection)
+
+        return plain_read(late)
+
+    plain_read = database.read
+    monkeypatch.setattr(database, "read", read)
+    assert store.get(chat).entries[1].state == "streaming"
+    monkeypatch.undo()
+    assert store.get(chat).entries[1].state == "complete"
+
+
+def test_an_answer_whose_end_could_not_be_stored_is_no_turns_any_more(store, database):
+    chat, _, answer = ask(store)
+    refuse = (
+        "CREATE TEMP TRIGGER t BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+    )
+    database.write(lambda db: db.execute(refuse)).result()
+    with pytest.raises(UserError, match="the disk is full"):
+        store.finish(answer, "complete").result()
+    store.create().result()  # the writer has gone on
+    assert store.get(chat).entries[1].state == "interrupted"
 
 
 def parent():
