@@ -1,4 +1,4 @@
-"""The real window on the real app with a scripted model, driven on Qt's loop."""
+"""The real window on the real app with a scripted model, driven on Qt's loop; and a desktop to sit at."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import Scripted
+from person import Desktop, Person, why_not
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -151,3 +152,21 @@ def sit(qapp: QApplication, loop: QEventLoop, paths: Paths) -> Iterator[Callable
     yield sit_down
     for desk in desks:
         desk.close()
+
+
+@pytest.fixture(scope="session")
+def desktop() -> Iterator[Desktop]:
+    """A display with a window manager."""
+    if reason := why_not():
+        pytest.skip(reason)
+    made = Desktop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def person(desktop: Desktop, tmp_path: Path) -> Iterator[Person]:
+    """Somebody who sits there, with a home of their own."""
+    made = Person(desktop, tmp_path)
+    yield made
+    made.leave()
