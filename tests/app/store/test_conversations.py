@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from app.errors import UserError
-from app.errors import UserError
 from app.history import NoticeBlock, ReasoningBlock, ScreenBlock, TextBlock, ToolBlock
 from app.store import owner
 from app.store.blocks import dump, fold, load
