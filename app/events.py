@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from app.history import DeniedBy
 from app.permissions.action import Answer, Ask
 
 EndReason = Literal["complete", "length", "stopped", "failed"]
@@ -91,12 +92,13 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A tool ran, or was refused; `result` is what the model is told."""
+    """A tool ran, or was denied; `result` is what the model is told."""
 
     call_id: str
     tool: str
     result: str
     ok: bool
+    denied_by: DeniedBy = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 State = Literal["streaming", "complete", "length", "stopped", "failed", "interrupted"]
+DeniedBy = Literal["", "person", "rule", "default"]  # empty: nobody; default: our own limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class ScreenBlock:
 
 @dataclass(frozen=True, slots=True)
 class ToolBlock:
-    """A tool call and, once it ended, what came of it."""
+    """A tool call and, once it ended, what came of it. One that was denied never ran."""
 
     call_id: str
     tool: str
     arguments: Mapping[str, Any]
     result: str | None = None
     ok: bool = False
+    denied_by: DeniedBy = ""  # not kept by the first versions: theirs read as not denied
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class Agent:
             finally:
                 answer.cancel()  # nothing, where it was given
                 await self._gate.withdrawn(ask, play.context.conversation_id)
-        outcome = Outcome(False, decision.reason)
+        outcome = Outcome(False, decision.reason, decision.denied_by)
         if decision.effect == "allow" and decision.action is not None:
             play.tainted = True  # from here on somebody else's text is part of it
             outcome = await self._gate.run(decision.action, play.context)
@@ -220,7 +220,7 @@ class Agent:
             yield NoticeRaised(f"Of what {call.name} gave, the model sees {kept}.")
             text += f"\n[Cut here: these are {kept}.]"
         play.add(result_message(call, text, outcome.ok))
-        yield ToolFinished(call.id, call.name, text, outcome.ok)
+        yield ToolFinished(call.id, call.name, text, outcome.ok, outcome.denied_by)
         if reason := play.why_stop(call, outcome):
             yield TurnEnded("failed", reason)
 

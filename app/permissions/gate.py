@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from app.history import DeniedBy
 from app.permissions.action import Action, Answer, Ask, Scope
 from app.permissions.audit import Audit, AuditEvent
 from app.permissions.grants import Grants
@@ -35,6 +36,7 @@ class Decision:
     action: Action | None  # None: the call was malformed, so there is nothing to run
     reason: str = ""
     ask: Ask | None = None  # set when the effect is "ask"
+    denied_by: DeniedBy = ""  # empty too for a call that makes no sense: nobody had to deny it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Outcome:
 
     ok: bool
     text: str
+    denied_by: DeniedBy = ""
 
 
 class Gate:
@@ -78,7 +81,7 @@ class Gate:
                 "default",
                 reason=str(error),
             )
-            return Decision("deny", None, str(error))
+            return Decision("deny", None, str(error), denied_by=denier(error))
         verdict = decide(
             action,
             self._grants.rules(),
@@ -98,7 +101,7 @@ class Gate:
             return Decision("allow", action)
         reason = _denial(verdict)
         await log("denied", action.tool, action.detail, verdict.by, reason=reason, arguments=action.arguments)
-        return Decision("deny", action, reason)
+        return Decision("deny", action, reason, denied_by=verdict.by)
 
     def _tool(self, name: str) -> Tool:
         if name in self._tools:
@@ -129,7 +132,7 @@ class Gate:
     async def answered(self, ask: Ask, answer: Answer, conversation_id: str) -> Decision:
         """The answer as a decision (allow or deny); a question takes one. A lasting answer is stored."""
         if self._open.pop(ask.id, None) is not ask:
-            return Decision("deny", ask.action, EXPIRED)
+            return Decision("deny", ask.action, EXPIRED, denied_by="default")
         action = ask.action
         offer = next((each for each in ask.offers if each.scope is answer.scope), None)
         lasting = offer is not None and offer.scope is not Scope.ONCE
@@ -148,7 +151,8 @@ class Gate:
             rule = _rule(action, answer, words, conversation_id)
             await asyncio.to_thread(self._grants.add, rule)
         if not answer.allow:
-            return Decision("deny", action, f"The user said no.{' ' + answer.note if answer.note else ''}")
+            note = f" {answer.note}" if answer.note else ""
+            return Decision("deny", action, f"The user said no.{note}", denied_by="person")
         self._cleared[action, conversation_id] += 1
         return Decision("allow", action)
 
@@ -178,7 +182,7 @@ class Gate:
                 )
             outcome = Outcome(True, await tool.run(context, arguments))
         except ToolError as error:
-            outcome = Outcome(False, str(error))
+            outcome = Outcome(False, str(error), denier(error))
         except asyncio.CancelledError:
             self._record("failed", action, "Stopped before it ended.", context.conversation_id)
             raise
@@ -200,6 +204,11 @@ class Gate:
 
     async def _log(self, event: AuditEvent, tool: str, detail: str, by: By, **more: Any) -> None:
         await asyncio.to_thread(self._audit.record, event, tool, detail, by, **more)
+
+
+def denier(error: ToolError) -> DeniedBy:
+    """Who denied a call that ended so: our own limits, or nobody."""
+    return "default" if isinstance(error, Refused) else ""
 
 
 def _denial(verdict: Verdict) -> str:

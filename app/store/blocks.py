@@ -40,7 +40,7 @@ def block_of(event: Event) -> Block | None:
         case ToolRequested():
             return ToolBlock(event.call_id, event.tool, event.arguments)
         case ToolFinished():
-            return ToolBlock(event.call_id, event.tool, {}, event.result, event.ok)
+            return ToolBlock(event.call_id, event.tool, {}, event.result, event.ok, event.denied_by)
         case NoticeRaised():
             return NoticeBlock(event.text)
         case _:
@@ -77,7 +77,7 @@ def _put(folded: list[Block], block: Block) -> None:
         for index in reversed(range(len(folded))):
             call = folded[index]
             if isinstance(call, ToolBlock) and call.call_id == block.call_id and call.result is None:
-                folded[index] = replace(call, result=block.result, ok=block.ok)
+                folded[index] = replace(call, result=block.result, ok=block.ok, denied_by=block.denied_by)
                 return
     folded.append(block)
 

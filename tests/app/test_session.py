@@ -384,13 +384,26 @@ async def test_a_command_asks_runs_once_and_its_output_reaches_the_model_as_data
 
 async def test_a_refusal_reaches_the_model_with_its_note(make):
     services = make(call("shell.run", ECHO), say("All right."))
-    _, seen = await play(services, answer=Answer(False, note="Use the other folder."))
-    assert of(seen, events.ToolFinished)[0].result == "The user said no. Use the other folder."
+    chat, seen = await play(services, answer=Answer(False, note="Use the other folder."))
+    finished = of(seen, events.ToolFinished)[0]
+    assert (finished.result, finished.denied_by) == ("The user said no. Use the other folder.", "person")
     assert (
         services.assistant.backend.requests[1].messages[-1].text == "The user said no. Use the other folder."
     )
     denied = [entry.event for entry in services.audit.entries()]
     assert "denied" in denied and "finished" not in denied
+    block = services.assistant.conversation(chat).entries[1].blocks[0]
+    assert (block.result, block.ok, block.denied_by) == (finished.result, False, "person")
+
+
+async def test_who_denied_a_call_is_stored_apart_from_calls_that_failed(make):
+    outside, missing = (call("files.read", {"path": path}) for path in ("/etc/passwd", "missing.txt"))
+    services = make(call("shell.run", ECHO), call("shell.run", ECHO), outside, missing, say("Sorry."))
+    chat, _ = await play(services, answer=Answer(False, Scope.ALWAYS))
+    blocks = services.assistant.conversation(chat).entries[1].blocks
+    tools = [block for block in blocks if isinstance(block, ToolBlock)]
+    assert [block.denied_by for block in tools] == ["person", "rule", "default", ""]
+    assert not any(block.ok for block in tools)
 
 
 async def test_after_output_was_read_the_next_command_is_marked(make):

@@ -70,7 +70,9 @@ class Answer:
         self._join()
         for index, block in enumerate(self._blocks):
             if isinstance(block, ToolBlock) and block.call_id == event.call_id and block.result is None:
-                self._blocks[index] = replace(block, result=event.result, ok=event.ok)
+                self._blocks[index] = replace(
+                    block, result=event.result, ok=event.ok, denied_by=event.denied_by
+                )
 
 
 def reading(done: int, total: int) -> str:

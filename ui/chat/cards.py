@@ -27,16 +27,19 @@ from ui.widgets.elided import ElidedLabel
 from ui.widgets.icons import IconLabel
 from ui.widgets.spinner import Spinner
 
-ToolState = Literal["running", "waiting", "done", "refused", "failed", "stopped"]
+ToolState = Literal["running", "waiting", "done", "refused", "ruled_out", "barred", "failed", "stopped"]
 
 _STATES: dict[ToolState, tuple[str, str, str]] = {  # words, icon, colour
     "running": ("Running", "", "muted"),
     "waiting": ("Waiting for your answer", "shield", "warning"),
     "done": ("Done", "check", "success"),
-    "refused": ("Refused", "close", "danger"),
+    "refused": ("You said no", "close", "danger"),
+    "ruled_out": ("Denied by a rule", "close", "danger"),
+    "barred": ("Not allowed", "close", "danger"),
     "failed": ("Did not succeed", "warning", "danger"),
     "stopped": ("Not run", "stop", "muted"),
 }
+_DENIED: dict[str, ToolState] = {"person": "refused", "rule": "ruled_out", "default": "barred"}
 _TALLEST = 280  # a long result scrolls inside
 
 
@@ -102,7 +105,7 @@ class ToolCard(QFrame):
         self._words = QLabel(self)
         self._build(block)
         if block.result is not None:
-            self.finish("done" if block.ok else "failed", block.result)
+            self.finish(block)
         else:
             self.set_state("running")
 
@@ -117,11 +120,11 @@ class ToolCard(QFrame):
             self._sign.set_icon(sign, colour)
         self.setAccessibleName(f"Tool {self._name.text()}: {words}")
 
-    def finish(self, state: ToolState, result: str) -> None:
+    def finish(self, block: ToolBlock) -> None:
         """It ended; the result can be unfolded."""
-        self.set_state(state)
-        self._result = result
-        self._fold.setVisible(bool(result))
+        self.set_state("done" if block.ok else _DENIED.get(block.denied_by, "failed"))
+        self._result = block.result
+        self._fold.setVisible(bool(block.result))
 
     def result_text(self) -> str | None:
         """What the model was told."""

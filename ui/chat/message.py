@@ -163,8 +163,7 @@ class AnswerView(QWidget):
             case ReasoningBlock(), ReasoningBlock(), ReasoningFold():
                 part.view.append(block.text[len(before.text) :])
             case ToolBlock(), _, ToolCard() if block.result is not None:
-                refused = part.state == "refused"
-                part.finish("done" if block.ok else "refused" if refused else "failed", block.result)
+                part.finish(block)
 
 
 class _Progress(QWidget):

@@ -79,7 +79,7 @@ async def test_a_denied_call_never_runs(gate, context):
     ask = decision.ask
     assert (ask.chat, ask.why, ask.said, ask.tainted) == ("Trip", "You asked.", "ok", False)
     after = await gate.answered(ask, Answer(False, note="Not now."), "chat")
-    assert (after.effect, after.reason) == ("deny", "The user said no. Not now.")
+    assert (after.effect, after.reason, after.denied_by) == ("deny", "The user said no. Not now.", "person")
     with pytest.raises(PermissionError):
         await gate.run(decision.action, context)
     assert RAN == []
@@ -186,6 +186,7 @@ async def test_a_lasting_no_is_kept(gate, context):
     await gate.answered(decision.ask, Answer(False, Scope.ALWAYS), "chat")
     after = await gate.judge("test.act", {"argv": ["ls"]}, context)
     assert after.effect == "deny" and "A rule of the user forbids this" in after.reason
+    assert after.denied_by == "rule"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +202,7 @@ async def test_a_lasting_no_is_kept(gate, context):
 async def test_a_malformed_call_asks_nobody(gate, context, name, arguments, said):
     decision = await gate.judge(name, arguments, context)
     assert decision.effect == "deny" and decision.action is None and said in decision.reason
+    assert decision.denied_by == ""  # it makes no sense, which is no denial
     assert log(gate) == [("failed", "default")]
 
 
@@ -209,6 +211,7 @@ async def test_a_path_outside_is_refused_and_logged(gate, context, path):
     (context.folder / "link").symlink_to("/etc/passwd")
     decision = await gate.judge("files.read", {"path": path}, context)
     assert decision.effect == "deny" and path in decision.reason
+    assert decision.denied_by == "default"
     assert log(gate) == [("refused", "default")]
 
 
@@ -217,7 +220,7 @@ async def test_a_tool_that_fails_is_reported_and_the_turn_goes_on(gate, context,
     decision = await gate.judge("test.act", {"argv": [word]}, context)
     await gate.answered(decision.ask, Answer(True), "chat")
     outcome = await gate.run(decision.action, context)
-    assert not outcome.ok and text in outcome.text
+    assert not outcome.ok and text in outcome.text and outcome.denied_by == ""
     assert log(gate)[-1] == ("failed", "default")
 
 
@@ -237,6 +240,7 @@ async def test_where_nobody_can_answer_nothing_is_asked(gate, context):
     gate._mode = "locked"
     decision = await gate.judge("test.act", {"argv": ["ls"]}, context)
     assert decision.effect == "deny" and "Nobody is there" in decision.reason
+    assert decision.denied_by == "default"
 
 
 async def test_the_log_has_the_whole_call_before_it_runs(gate, context):

@@ -206,9 +206,30 @@ async def test_a_tool_waits_for_permission_and_is_refused(transcript):
     asked.answer.set_result(Answer(False))
     await asyncio.sleep(0)
     assert card.state == "refused"
-    transcript.apply(events.ToolFinished("1", "shell.run", "The person said no.", False))
+    transcript.apply(events.ToolFinished("1", "shell.run", "The person said no.", False, "person"))
     transcript._paint.flush()
     assert card.state == "refused"
+
+
+@pytest.mark.parametrize(
+    ("denied_by", "ok", "words"),
+    [
+        ("person", False, "You said no"),
+        ("rule", False, "Denied by a rule"),
+        ("default", False, "Not allowed"),
+        ("", False, "Did not succeed"),
+        ("", True, "Done"),
+    ],
+)
+def test_a_call_that_was_denied_does_not_look_like_one_that_failed(transcript, denied_by, ok, words):
+    transcript.begin_answer("a")
+    transcript.apply(events.ToolRequested("1", "shell.run", {"command": "ls"}))
+    transcript.apply(events.ToolFinished("1", "shell.run", "So it ended.", ok, denied_by))
+    transcript.apply(events.TurnEnded("complete"))
+    stored = ToolBlock("1", "shell.run", {"command": "ls"}, "So it ended.", ok, denied_by)
+    assert transcript._column.slot_of("a").entry.blocks == (stored,)
+    live, anew = transcript._column.slot_of("a").view.findChild(ToolCard), ToolCard(stored, transcript)
+    assert live.accessibleName() == anew.accessibleName() == f"Tool shell.run: {words}"
 
 
 async def test_an_answer_after_the_chat_was_closed_is_harmless(transcript, qtbot):
