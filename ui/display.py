@@ -36,7 +36,7 @@ PACKAGES = {
 }
 WITHOUT_DISPLAY = ("offscreen", "minimal", "vnc", "linuxfb", "eglfs", "vkkhrdisplay")
 BOOTSTRAP = "python3 installer/bootstrap.py run"
-HEADLESS = 'To ask from a terminal instead: sidelight ask "..."'
+HEADLESS = f'To ask from a terminal instead: {BOOTSTRAP} -- ask "..."'
 
 
 def check(environment: Mapping[str, str] = os.environ) -> None:

@@ -1,13 +1,16 @@
 """What cannot open a window says so in one sentence, with exit code 2 and no traceback."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from app import __main__ as app
 from app.errors import UserError
+from installer import command as installer
 from ui import display
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +28,10 @@ def start(tmp_path, **environment):
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a display")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a display")
+
+
+@LINUX
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
@@ -42,6 +48,20 @@ def test_no_display_is_one_sentence(tmp_path, environment, words):
     assert done.returncode == 2
     assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "environment", [{}, {"DISPLAY": ":9731"}, {"WAYLAND_DISPLAY": "nowhere"}], ids=["none", "x11", "wayland"]
+)
+def test_who_has_no_display_is_told_how_to_ask_without_one(environment):
+    with pytest.raises(UserError) as raised:
+        display.check(environment)
+    told = str(raised.value).partition("To ask from a terminal instead: ")[2]
+    python, script, *arguments = shlex.split(told)
+    assert python == "python3" and (ROOT / script).is_file()
+    assert installer.parser().parse_args(installer.split(arguments)[0]).command == "run"
+    assert app.parser().parse_args(installer.split(arguments)[1]).command == "ask"
 
 
 def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path):
