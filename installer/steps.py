@@ -16,7 +16,7 @@ from installer import environment, system, torch_build
 from installer.errors import SetupError
 from installer.levels import Level
 from installer.lock import locked
-from installer.pip import Pip
+from installer.packages import Pip
 from installer.place import Place
 from installer.process import Runner
 from installer.progress import Progress

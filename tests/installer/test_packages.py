@@ -8,7 +8,7 @@ import pytest
 
 from installer import environment
 from installer.errors import SetupError
-from installer.pip import Pip, explain, shorten
+from installer.packages import Pip, explain, shorten
 from installer.place import Place
 from installer.process import Runner
 from installer.progress import Progress
