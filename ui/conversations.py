@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from app.history import Conversation
 from ui.rows import ID, MARK, UPDATED, TitleAndTime
+from ui.widgets.elided import ElidedLabel
 from ui.widgets.labels import label
 
 UNDO_MS = 8_000
@@ -58,9 +59,9 @@ class ConversationList(QFrame):
         self._make_list()
         self._make_undo()
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 10, 6, 10)
+        layout.setContentsMargins(10, 10, 10, 10)
         layout.setSpacing(8)
-        for widget in (self.new, self.search, self.list, self.none_found, self.undo_bar):
+        for widget in (self.new, self.search, self.none_found, self.list, self.undo_bar):
             layout.addWidget(widget)
         layout.setStretchFactor(self.list, 1)
 
@@ -96,8 +97,7 @@ class ConversationList(QFrame):
     def offer_undo(self, conversation_id: str, title: str) -> None:
         """Show the bar that brings a deleted chat back, for a few seconds."""
         self._deleted = conversation_id
-        shown = title if len(title) <= 24 else title[:23] + "…"
-        self.undo_text.setText(f"Deleted “{shown}”")
+        self.undo_text.setText(f"Deleted “{title}”")
         self.undo_bar.show()
         self._undo_timer.start(UNDO_MS)
 
@@ -133,7 +133,8 @@ class ConversationList(QFrame):
     def _make_undo(self) -> None:
         self.undo_bar = QFrame()
         self.undo_bar.setProperty("role", "undo")
-        self.undo_text = label("", "small")
+        self.undo_text = ElidedLabel()
+        self.undo_text.setProperty("role", "small")
         undo = QPushButton("Undo")
         undo.setProperty("role", "ghost")
         undo.setAccessibleName("Undo deleting the chat")

@@ -39,6 +39,7 @@ class SidePanel(QFrame):
         self.tabs = QTabWidget(documentMode=True)
         self.tabs.setAccessibleName("Side panel")
         self.tabs.tabBar().setExpanding(True)
+        self.tabs.tabBar().setDrawBase(False)
         self.tabs.setUsesScrollButtons(False)
         self.pages: dict[str, Page] = {}
         for module in find():

@@ -32,7 +32,10 @@ class AnswerView(QWidget):
         super().__init__(parent)
         self._parts: list[QWidget] = []
         self._shown: list[Block] = []
-        self._column = QVBoxLayout(self)
+        self._all = QVBoxLayout(self)
+        self._all.setContentsMargins(0, 0, 0, 0)
+        self._all.setSpacing(theme.SPACE_M)
+        self._column = QVBoxLayout()
         self._column.setContentsMargins(EDGE, 0, EDGE, 0)
         self._column.setSpacing(theme.SPACE_M)
         self._progress = _Progress(self)
@@ -42,11 +45,13 @@ class AnswerView(QWidget):
         self._copy = CopyMessage(self._written, self)
         self._ending = QLabel(self)
         self._ending.setProperty("role", "faint")
-        self._foot.setContentsMargins(-theme.SPACE_S, 0, 0, 0)  # the icon, not its button, meets the margin
+        inset = EDGE - theme.SPACE_S  # the icon, not its button, stands below the text
+        self._foot.setContentsMargins(inset, 0, 0, 0)
         self._foot.addWidget(self._copy)
         self._foot.addWidget(self._ending)
         self._foot.addStretch(1)
-        self._column.addLayout(self._foot)
+        self._all.addLayout(self._column)
+        self._all.addLayout(self._foot)
         self.show_blocks(entry.blocks)
         if entry.state == "streaming":
             self.show_progress("Thinking")
@@ -97,9 +102,9 @@ class AnswerView(QWidget):
 
     def heightForWidth(self, width: int) -> int:
         """Pixels all parts take at this width."""
-        if self._column.hasHeightForWidth():
-            return self._column.totalHeightForWidth(width)
-        return self._column.totalSizeHint().height()
+        if self._all.hasHeightForWidth():
+            return self._all.totalHeightForWidth(width)
+        return self._all.totalSizeHint().height()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """A ring around the text the keyboard is in."""

@@ -30,7 +30,7 @@ class Panel(QWidget):
         self.total = label("", "heading")
         self.left_out = label("", "warning", wrap=True)
         self.parts = PartsView("Context")
-        self.none_yet = label("The figures appear with the first answer in this chat.", "muted", wrap=True)
+        self.none_yet = label("The figures appear with the next answer in this chat.", "muted", wrap=True)
         self.speed = QWidget()
         self._figures = {name: label("", "muted") for name in SPEED_NAMES}
         self._lay_out()
