@@ -21,6 +21,7 @@ from ui.mask import covered
 from ui.pane import ChatPane
 from ui.panel import SidePanel
 from ui.remembered import Remembered
+from ui.sides import LEFT, RIGHT, Sides
 from ui.theme import Theme
 from ui.tray import Mood, Tray
 from ui.turns import Turns
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 NAME = "Sidelight"
 COVERS_MOST = 0.75  # of the screen: above this there is little left to look at
 MARGIN = 24  # of the first window to the edge of the screen
-NARROW = 1_000  # below this the side panel starts hidden
 
 
 class MainWindow(QMainWindow):
@@ -52,6 +52,7 @@ class MainWindow(QMainWindow):
         self.pane = ChatPane(self._assistant, self.turns, remembered)
         self.panel: SidePanel | None = None
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self.sides = Sides(self._splitter, self.list, remembered)
         self._lay_out()
         self._fill_menu()
         self._connect()
@@ -61,12 +62,10 @@ class MainWindow(QMainWindow):
     def start(self) -> None:
         """What can wait until the window is seen: the side panel, the tray, the model."""
         self.panel = SidePanel(self._services)
-        self._splitter.addWidget(self.panel)
-        self._splitter.setStretchFactor(2, 0)
+        self.sides.add_right(self.panel)
         self.panel.turn_to(self._remembered.text("page") or "Usage")
         self.panel.turned.connect(lambda title: self._remembered.set("page", title))
         self.panel.show_chat(self.pane.current)
-        self.panel.setVisible(self._remembered.flag("panel", True) and self.width() >= NARROW)
         if state := self._remembered.bytes("splitter"):
             self._splitter.restoreState(state)
         self._services.observer.on_change(self._show_watching)
@@ -300,22 +299,13 @@ class MainWindow(QMainWindow):
         elif observer.state == "watching":
             observer.pause()
 
-    def _toggle_sidebar(self) -> None:
-        self.list.setVisible(self.list.isHidden())
-        self._remembered.set("sidebar", not self.list.isHidden())
-
-    def _toggle_panel(self) -> None:
-        if self.panel is not None:
-            self.panel.setVisible(self.panel.isHidden())
-            self._remembered.set("panel", not self.panel.isHidden())
-
     def _open_panel(self, title: str) -> None:
         if self.panel is not None:
-            self.panel.show()
+            self.sides.show(RIGHT)
             self.panel.turn_to(title)
 
     def _search(self) -> None:
-        self.list.show()
+        self.sides.show(LEFT)
         self.list.search.setFocus()
 
     def _focus_permission(self) -> None:
@@ -367,8 +357,8 @@ class MainWindow(QMainWindow):
         self.pane.model_card.file_wanted.connect(self.choose_model)
         self.loader.changed.connect(self._show_loading)
         self.turns.changed.connect(lambda _: self._show_mood())
-        self.header.sidebar_wanted.connect(self._toggle_sidebar)
-        self.header.panel_wanted.connect(self._toggle_panel)
+        self.header.sidebar_wanted.connect(lambda: self.sides.toggle(LEFT))
+        self.header.panel_wanted.connect(lambda: self.sides.toggle(RIGHT))
         self.header.folder_wanted.connect(self.choose_folder)
         self.header.watching_wanted.connect(lambda: self._open_panel("Screen"))
         self.header.theme_wanted.connect(lambda name: self._set("window.theme", name))
@@ -377,8 +367,8 @@ class MainWindow(QMainWindow):
         for keys, action in (
             ("Ctrl+N", lambda: self.open("")),
             ("Ctrl+Shift+O", lambda: self.open("")),
-            ("Ctrl+B", self._toggle_sidebar),
-            ("Ctrl+J", self._toggle_panel),
+            ("Ctrl+B", lambda: self.sides.toggle(LEFT)),
+            ("Ctrl+J", lambda: self.sides.toggle(RIGHT)),
             ("Ctrl+Q", self.ask_quit),
             ("Esc", self.pane.stop),
             ("Shift+Esc", self.pane.composer.focus),
@@ -400,7 +390,7 @@ class MainWindow(QMainWindow):
         geometry = self._remembered.bytes("geometry")
         if geometry is None or not self.restoreGeometry(geometry):
             self.setGeometry(first_place(QApplication.primaryScreen().availableGeometry()))
-        self.list.setVisible(self._remembered.flag("sidebar", True))
+        self.sides.restore(LEFT)
         self.header.show_folder(self._folder())
         last = self._remembered.text("chat")
         known = {each.id for each in self._assistant.conversations()}
@@ -415,11 +405,9 @@ class MainWindow(QMainWindow):
             self.header.show_watching(self._services.observer.state)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """A window that became narrow gives its room to the chat; a wide one shows the panel again."""
+        """A window that became narrow gives its room to the chat; a wide one shows its sides again."""
         super().resizeEvent(event)
-        was, now = event.oldSize().width() >= NARROW, event.size().width() >= NARROW
-        if self.panel is not None and was is not now:
-            self.panel.setVisible(now and self._remembered.flag("panel", True))
+        self.sides.resized(event.oldSize().width(), event.size().width())
 
 
 def first_place(screen: QRect) -> QRect:
