@@ -226,6 +226,16 @@ class Person:
                 raise AssertionError(f"not in {seconds:.0f} s: {what}. In view: {self.seen()}")
             time.sleep(0.02)
 
+    def rest(self) -> None:
+        """Wait until nothing moves in the window, but for the cursor in the field."""
+        still = 0
+        before = self.desktop.picture(self.area())
+        while still < 10:
+            time.sleep(0.1)
+            now = self.desktop.picture(self.area())
+            still = 0 if differ(before, now, 8 * 40) else still + 1
+            before = now
+
     def seen(self) -> str:
         """All that is on the screen, for a report."""
         return " | ".join(text for text, _ in self.desktop.read(self.desktop.picture()))
@@ -273,9 +283,10 @@ def letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
 
 
-def differ(one: Image.Image, other: Image.Image) -> bool:
-    """Whether two pictures of the same place show something else."""
-    return ImageChops.difference(one, other).getbbox() is not None
+def differ(one: Image.Image, other: Image.Image, within: int = 0) -> bool:
+    """Whether two pictures of the same place show something else, in more than so many pixels at one spot."""
+    left, top, right, bottom = ImageChops.difference(one, other).getbbox() or (0, 0, 0, 0)
+    return (right - left) * (bottom - top) > within
 
 
 def why_not() -> str:

@@ -25,6 +25,7 @@ from ui.widgets.labels import fill, label, set_role
 
 LONG = 10_000  # characters above which only "once" is offered
 DOUBLE_CLICK_MS = 400
+SHORT = 24  # letters of a fact that isn't broken over two lines
 MOST_LINES, LEAST_LINES = 10, 3
 LEAST = 90  # pixels for what is scrolled, however low the window
 AROUND = 385  # pixels of the window for the rest: header, composer, the card's own head and buttons
@@ -119,7 +120,7 @@ class PermissionCard(QFrame):
         self.middle.viewport().setAutoFillBackground(False)
 
     def _make_buttons(self) -> None:
-        self.note = QLineEdit(placeholderText="Why not? (optional)")
+        self.note = QLineEdit(placeholderText="Why not?")
         self.note.setAccessibleName("Reason for denying, told to the assistant")
         self.note.setMaxLength(500)
         self.note.returnPressed.connect(self._deny)
@@ -168,7 +169,7 @@ class PermissionCard(QFrame):
         self.detail.setPlainText(visible(text, lines=True))
         fill(self.length, measured(text))
         fill(self.banner, TOO_LONG if len(text) > LONG else "")
-        fill(self.facts, "   ·   ".join(visible(fact) for fact in action.facts))
+        fill(self.facts, "   ·   ".join(unbroken(visible(fact)) for fact in action.facts))
         words, role = RISKS[action.risk]
         set_role(self.risk, role)
         fill(self.risk, words)
@@ -192,6 +193,8 @@ class PermissionCard(QFrame):
 
     def _fit(self) -> None:
         """As tall as what it says; a long text is scrolled, in a low window everything. Never squeezed."""
+        if not self.isVisible():
+            return  # nothing is laid out yet; showing it asks again
         room = max(LEAST, self.window().height() - AROUND)
         others = self._inside.totalHeightForWidth(self.middle.viewport().width()) - self.detail.height()
         most = min(MOST_LINES, max(LEAST_LINES, (room - others - self._frame()) // self._line()))
@@ -202,8 +205,8 @@ class PermissionCard(QFrame):
 
     def _frame(self) -> int:
         """What is around the lines of the text."""
-        margin = 2 * int(self.detail.document().documentMargin())
-        return self.detail.height() - self.detail.viewport().height() + margin + 4
+        around = self.detail.contentsMargins()
+        return around.top() + around.bottom() + 2 * int(self.detail.document().documentMargin()) + 4
 
     def _line(self) -> int:
         return self.detail.fontMetrics().lineSpacing()
@@ -278,6 +281,11 @@ def offers(ask: Ask) -> tuple[Offer, ...]:
     if len(ask.action.detail) > LONG:
         return ()
     return tuple(offer for offer in ask.offers if offer.scope is not Scope.ONCE)
+
+
+def unbroken(fact: str) -> str:
+    """A short fact stays on one line."""
+    return fact.replace(" ", "\N{NO-BREAK SPACE}") if len(fact) <= SHORT else fact
 
 
 def measured(text: str) -> str:
