@@ -41,6 +41,8 @@ def test_in_a_narrow_window_one_side_gives_way_to_the_other(desk):
     assert sides(desk) == {PANEL}
     desk.do(desk.window.header.panel.click)
     assert sides(desk) == {LIST}, "it is back where it was"
+    desk.do(desk.window.header.panel.click)
+    assert widen(desk, 600) == set(), "neither fits"
 
 
 @pytest.mark.parametrize("side", [LIST, PANEL])
