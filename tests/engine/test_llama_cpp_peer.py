@@ -7,7 +7,6 @@ file as it is.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import torch
 from engine import models
 from engine.runner import Runner
 from engine.weights.gguf import GgufFile
+from tests.engine import peer
 from tests.engine.peer_texts import texts
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(1_800)]
@@ -56,14 +56,11 @@ def ours(file: Path) -> Runner:
 
 @pytest.fixture(scope="module")
 def open_theirs() -> Iterator[Callable[[Path], Any]]:
-    llama_cpp = pytest.importorskip("llama_cpp", reason="needs the 'peer' extra")
-    quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
-    llama_cpp.llama_log_set(quiet, ctypes.c_void_p())
     opened = []
 
     def open_it(path: Path) -> Any:
         sizes = {"n_ctx": LONGEST, "n_batch": 256, "n_threads": 2, "type_k": F32, "type_v": F32}
-        opened.append(llama_cpp.Llama(str(path), logits_all=True, verbose=False, **sizes))
+        opened.append(peer.llama_cpp().Llama(str(path), logits_all=True, verbose=False, **sizes))
         return opened[-1]
 
     yield open_it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import MuseGlimmerForConditionalGeneration
 
-from tests.engine import muse
+from tests.engine import muse, peer
 from tests.engine.models.test_muse_glimmer import SHAPES, Shape, expected, from_gguf, kl, oracle, run, tokens
 
 pytestmark = pytest.mark.peer
@@ -28,11 +27,8 @@ Q8_0 = gguf.GGMLQuantizationType.Q8_0
 
 def theirs(path: Path, ids: list[int]) -> Tensor:
     """llama.cpp's (n, vocabulary) logits, with keys and values in F32."""
-    llama_cpp = pytest.importorskip("llama_cpp", reason="needs the 'peer' extra")
-    quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
-    llama_cpp.llama_log_set(quiet, ctypes.c_void_p())
     sizes: dict[str, Any] = {"n_ctx": 512, "n_batch": 512, "n_threads": 1, "type_k": F32, "type_v": F32}
-    model = llama_cpp.Llama(str(path), logits_all=True, verbose=False, **sizes)
+    model = peer.llama_cpp().Llama(str(path), logits_all=True, verbose=False, **sizes)
     model.eval(ids)
     logits = torch.from_numpy(np.array(model.scores[: len(ids)]))
     model.close()
