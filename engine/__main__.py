@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 2 is a refusal, whose reason is on stderr, and 130 is Ctrl+C."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a console that can't show a sign shows a question mark
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # of a damaged picture we say so ourselves
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
@@ -104,10 +106,10 @@ def plan(options: argparse.Namespace) -> None:
     from engine.planning.words import describe_plan, read_bytes
 
     on_card = options.vram is not None
-    memory = options.vram or options.ram
+    memory = options.vram if on_card else options.ram
     made = plan_memory(
         options.file,
-        budget=read_bytes(memory) if memory else device.memory_bytes(),
+        budget=read_bytes(memory) if memory is not None else device.memory_bytes(),
         place="card" if on_card else "memory",
         context=options.context,
         mmproj=options.mmproj,
@@ -121,10 +123,16 @@ def plan(options: argparse.Namespace) -> None:
 
 def synth(options: argparse.Namespace) -> None:
     """Write a model of random weights, for tests, measurements and planning."""
+    from engine.planning.subject import check
+    from engine.weights.blueprints import draw
     from engine.weights.json_facts import JsonFacts
-    from engine.weights.synth import synthesise
+    from engine.weights.sketch import Sketch
+    from engine.weights.synth import Mixture, synthesise
 
     config = JsonFacts.open(options.config)
+    if options.out.exists() and options.out.samefile(options.config):
+        raise BadRequest("The file to write (--out) is the configuration itself.")
+    check(Sketch(options.config, draw(config, options.part), Mixture.parse(options.quant)))
     size = synthesise(config, options.quant, options.out, seed=options.seed, kind=options.part)
     print(f"{options.out}: {size:,} bytes")
 

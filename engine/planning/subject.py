@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import cast
 
 from engine import models
+from engine.api import BadRequest
 from engine.cache.kv import KvShape
 from engine.planning.footprint import Drafter
-from engine.weights.config import LAYERS_LIMIT, Config, Keys
+from engine.weights.config import Config
+from engine.weights.dflash import from_gguf as read_drafter
 from engine.weights.gguf import GgufFile
-from engine.weights.sketch import TOKENS, Sketch, open_or_sketch
+from engine.weights.sketch import TOKENS, Sketch, is_sketched, open_or_sketch
 from engine.weights.source import Stored
 from engine.weights.vision import VisionConfig
 from engine.weights.vision import from_gguf as read_vision
@@ -36,6 +38,8 @@ class Subject:
 
 def read(model: Path, mmproj: Path | None, drafter: Path | None, quant: str | None) -> Subject:
     """What the planner needs to know of the files."""
+    if quant is not None and not any(map(is_sketched, filter(None, (model, mmproj, drafter)))):
+        raise BadRequest("A storage type (--quant) goes with a config.json; a model file has its own.")
     with open_or_sketch(model, quant) as file:
         subject = _text(file)
     if mmproj is not None:
@@ -45,6 +49,17 @@ def read(model: Path, mmproj: Path | None, drafter: Path | None, quant: str | No
         with open_or_sketch(drafter, quant) as file:
             subject = _with_drafter(subject, file)
     return subject
+
+
+def check(file: Sketch) -> None:
+    """Refuse a configuration if its file would be refused."""
+    match file.text("general.architecture"):
+        case "clip":
+            read_vision(cast(GgufFile, file))
+        case "dflash":
+            read_drafter(cast(GgufFile, file))
+        case _:
+            models.configure(cast(GgufFile, file))
 
 
 def _text(file: GgufFile | Sketch) -> Subject:
@@ -75,21 +90,17 @@ def _with_vision(subject: Subject, file: GgufFile | Sketch) -> Subject:
 
 
 def _with_drafter(subject: Subject, file: GgufFile | Sketch) -> Subject:
-    keys = Keys(file, file.text("general.architecture"))
-    if not keys.has("block_size"):
-        raise file.refuse("it is not a drafter (a dflash file)")
-    if (width := keys.count("embedding_length")) != subject.config.width:
+    config, of = read_drafter(cast(GgufFile, file)), subject.config
+    if config.width != of.width:
         raise file.refuse(
-            f"it is {width:,} wide, and the model is {subject.config.width:,} wide;"
+            f"it is {config.width:,} wide, and the model is {of.width:,} wide;"
             " this drafter is for another model"
         )
-    layers = keys.count("block_count", limit=LAYERS_LIMIT)
-    shape = KvShape(
-        layers,
-        keys.count("attention.head_count_kv"),
-        keys.count("attention.key_length"),
-        keys.count("attention.sliding_window"),
-        (True,) * layers,
-    )
-    drafter = Drafter(shape, keys.count("block_size"))
+    if (last := max(config.targets)) >= of.layers:
+        raise file.refuse(
+            f"it reads after the model's layer {last + 1}, and the model has {of.layers};"
+            " this drafter is for another model"
+        )
+    shape = KvShape(config.layers, config.kv_heads, config.head_dim, config.window, config.local)
+    drafter = Drafter(shape, config.block)
     return replace(subject, drafter=drafter, drafter_tensors=tuple(file.tensors.values()))

@@ -54,6 +54,8 @@ def write_gguf(
 
     Until it is complete, the file carries another name: a half-written one is never taken for a model.
     """
+    if path.exists() and not path.is_file():
+        raise EngineError(f"{path} can't be written: it is there already, and is not a file.")
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as file:

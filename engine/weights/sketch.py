@@ -17,7 +17,7 @@ from engine.weights.json_facts import JsonFacts
 from engine.weights.source import Facts
 from engine.weights.synth import Mixture, plan_tensors
 
-__all__ = ["Sketch", "open_or_sketch"]
+__all__ = ["Sketch", "is_sketched", "open_or_sketch"]
 
 DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 CONFIG = "config.json"
@@ -82,15 +82,19 @@ class Sketch(Facts):
         return self.metadata[key]
 
 
+def is_sketched(path: Path) -> bool:
+    """Whether it is a configuration, or a folder around one."""
+    return path.is_dir() or path.suffix.lower() == ".json"
+
+
 def open_or_sketch(path: Path, quant: str | None = None, kind: str | None = None) -> GgufFile | Sketch:
     """A GGUF file; or what a `config.json`, or the folder around one, says of the model.
 
     `quant` is how such a model would be stored, as `Mixture` reads it; None: as the configuration says.
     """
-    folder = path.is_dir()
-    if not folder and path.suffix.lower() != ".json":
+    if not is_sketched(path):
         return GgufFile(path)
-    config = JsonFacts.open(path / CONFIG if folder else path)
+    config = JsonFacts.open(path / CONFIG if path.is_dir() else path)
     return Sketch(path, draw(config, kind), Mixture.parse(quant or _stated_type(config)))
 
 

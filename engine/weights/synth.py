@@ -76,6 +76,8 @@ def synthesise(config: JsonFacts, quant: str, path: Path, *, seed: int = 0, kind
 
     `kind`: which of several models that the configuration describes, such as "clip".
     """
+    if seed < 0:
+        raise BadRequest(f"The seed can't be negative, as {seed} is.")
     blueprint, mixture = draw(config, kind), Mixture.parse(quant)
     tensors = plan_tensors(blueprint, mixture)
     parts = dict(zip((tensor.name for tensor in tensors), blueprint.parts, strict=True))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from engine.weights.config import Keys
+from engine.weights.config import LAYERS_LIMIT, Keys
 from engine.weights.gguf_writer import Writable
 from engine.weights.json_facts import JsonFacts
 
 # "fine" matrices suffer most from coarse storage, so mixtures give them more bits; "vector" is never coarse.
 Kind = Literal["embedding", "output", "matrix", "fine", "vector"]
-LOCAL = "sliding_attention"
+LOCAL, FULL = "sliding_attention", "full_attention"
 OURS = ".synth."  # in the name of a key that no file has
 
 
@@ -72,13 +72,33 @@ def matrix(name: str, rows: int, columns: int, kind: Kind = "matrix", gain: floa
     return Part(f"{name}.weight", (rows, columns), kind, spread=gain * columns**-0.5)
 
 
+def layer_count(config: JsonFacts) -> int:
+    """How many layers a `config.json` states; refused before anything is made for each of them."""
+    layers = config.integer("num_hidden_layers")
+    if not 1 <= layers <= LAYERS_LIMIT:
+        raise config.refuse(f"{config.prefix}num_hidden_layers can't be {layers:,}")
+    return layers
+
+
+def local_layers(config: JsonFacts) -> list[bool] | None:
+    """Of each layer whether it is local, if a `config.json` says it layer by layer."""
+    if not config.has("layer_types"):
+        return None
+    kinds, layers = config.list("layer_types"), layer_count(config)
+    if len(kinds) != layers or not all(kind in (LOCAL, FULL) for kind in kinds):
+        raise config.refuse(
+            f"{config.prefix}layer_types does not say of each of {layers} layers what it sees"
+        )
+    return [kind == LOCAL for kind in kinds]
+
+
 def decoder_metadata(config: JsonFacts, arch: str) -> dict[str, Writable]:
     """The keys that every decoder has; `config` is what a `config.json` tells of its text model."""
     heads, width = config.integer("num_attention_heads"), config.integer("hidden_size")
     head_dim = config.integer("head_dim") if config.has("head_dim") else width // max(heads, 1)
     shared = config.integer("num_key_value_heads") if config.has("num_key_value_heads") else heads
     keys: dict[str, Writable] = {
-        "block_count": config.integer("num_hidden_layers"),
+        "block_count": layer_count(config),
         "context_length": config.integer("max_position_embeddings"),
         "embedding_length": width,
         "feed_forward_length": config.integer("intermediate_size"),
@@ -122,7 +142,7 @@ def sizes(keys: Keys) -> Sizes:
     head_dim = keys.count("attention.key_length", width // heads or 1)
     shared = keys.count("attention.head_count_kv", heads)
     return Sizes(
-        layers=keys.count("block_count", limit=10_000),
+        layers=keys.count("block_count", limit=LAYERS_LIMIT),
         width=width,
         ffn=keys.count("feed_forward_length"),
         query=heads * head_dim,

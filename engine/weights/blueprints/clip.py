@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.weights.blueprints._parts import Part, bias, matrix, norm
-from engine.weights.config import Keys
+from engine.weights.config import LAYERS_LIMIT, Keys
 from engine.weights.gguf_writer import Writable
 from engine.weights.json_facts import JsonFacts
 
@@ -55,7 +55,7 @@ def parts(keys: Keys) -> list[Part]:
         ),
     ]
     out += _layer_norm("v.pre_ln", width)
-    for layer in range(at.count("block_count", limit=10_000)):
+    for layer in range(at.count("block_count", limit=LAYERS_LIMIT)):
         out += _block(f"v.blk.{layer}.", width, ffn)
     out += _layer_norm("v.post_ln", width)
     return out + _projector(at, width)

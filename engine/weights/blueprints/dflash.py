@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from engine.weights.blueprints._parts import (
-    LOCAL,
     Part,
     attention,
     decoder_metadata,
     gated_mlp,
+    layer_count,
+    local_layers,
     matrix,
     norm,
     rope_base,
@@ -25,11 +26,10 @@ TARGETS = "dflash.target_layers"
 
 def metadata(config: JsonFacts) -> dict[str, Writable]:
     """The keys of the published file, which counts target layers by their inputs: one more."""
-    layers = config.integer("num_hidden_layers")
-    kinds = config.list("layer_types") if config.has("layer_types") else (LOCAL,) * layers
+    local = local_layers(config) or [True] * layer_count(config)
     return decoder_metadata(config, "dflash") | {
         "dflash.attention.sliding_window": config.integer("sliding_window"),
-        "dflash.attention.sliding_window_pattern": np.array([kind == LOCAL for kind in kinds], np.bool_),
+        "dflash.attention.sliding_window_pattern": np.array(local, np.bool_),
         "dflash.rope.freq_base": rope_base(config),
         "dflash.block_size": config.integer("block_size"),
         TARGETS: np.array(config.list("target_layer_ids"), np.int32) + np.int32(1),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from engine.weights.blueprints._parts import (
-    LOCAL,
     Part,
     attention,
     decoder_metadata,
     ends,
     gated_mlp,
+    layer_count,
+    local_layers,
     matrix,
     norm,
     rope_base,
@@ -65,10 +66,9 @@ def parts(keys: Keys) -> list[Part]:
 
 def _pattern(config: JsonFacts) -> Writable:
     """The period, as published files have it; a list where the layers follow none."""
-    layers = config.integer("num_hidden_layers")
+    layers = layer_count(config)
     usual = [layer % PERIOD < PERIOD - 1 for layer in range(layers)]
-    if config.has("layer_types"):
-        local = [kind == LOCAL for kind in config.list("layer_types")]
-    else:
+    local = local_layers(config)
+    if local is None:
         local = [(layers - 1 - layer) % PERIOD != 0 for layer in range(layers)]
     return PERIOD if local == usual else np.array(local, np.bool_)

@@ -161,7 +161,7 @@ def test_keys_of_a_gguf_file_are_a_configuration_too(tmp_path: Path):
         (configs.LLAMA | {"rope_scaling": {"rope_type": "yarn"}}, "by the method yarn"),
         (configs.GEMMA3 | {"query_pre_attn_scalar": 99}, "query_pre_attn_scalar is not 64"),
         (configs.MUSE | {"text_config": configs.MUSE_TEXT | {"post_norm_eps": 1e-5}}, "post_norm_eps is not"),
-        (configs.LLAMA | {"num_hidden_layers": 0}, "llama.block_count can't be 0"),
+        (configs.LLAMA | {"num_hidden_layers": 0}, "num_hidden_layers can't be 0"),
     ],
 )
 def test_what_cannot_be_made_is_refused_by_name(tmp_path: Path, config: dict[str, Any], sentence: str):
