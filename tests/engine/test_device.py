@@ -27,10 +27,19 @@ def test_only_the_thread_that_yields_is_lowered() -> None:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     before, after = here(), []
-    thread = threading.Thread(target=lambda: (device.yield_to_others(), after.append(here())))
+
+    def lowered(then=lambda: None) -> threading.Thread:
+        return threading.Thread(target=lambda: (device.yield_to_others(), after.append(here()), then()))
+
+    def helped() -> None:  # a thread that a lowered one starts, and that asks for it again
+        helper = lowered()
+        helper.start()
+        helper.join()
+
+    thread = lowered(helped)
     thread.start()
     thread.join()
-    assert after == [min(19, before + device.NICENESS)]
+    assert after == [min(19, before + device.NICENESS)] * 2
     assert here() == before
 
 
