@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shiboken6
 from fakes import Scripted
 from person import Desktop, Person, why_not
 from PySide6.QtCore import QEvent, Qt
@@ -128,6 +129,8 @@ def loop(qapp: QApplication) -> Iterator[QEventLoop]:
     asyncio.set_event_loop(made)
     yield made
     made.close()
+    # Its timers end here: those of a loop that is collected by another thread go on, and crash the process.
+    shiboken6.delete(made._timer)
     asyncio.set_event_loop(None)
 
 
