@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from tests.engine.vision.pictures import as_png, picture
 START, PATCH, END, TURN = 3, 5, 4, 6
 WINDOW = 16  # most pictures are longer, so it lies within them
 CONTEXT, TOKENS = 2_048, 24
-CLOSE, EIGHT_BITS = 2e-4, 0.25
+CLOSE, EIGHT_BITS = 2e-4, 0.1  # in other chunks, a value on the edge is rounded to its other side
 # Two of a size: only what they show tells them apart. Their cells: 9, 9, 10, 12, 35, 1.
 FILES = [
     as_png(picture(84, 84)),
@@ -125,14 +124,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("again"))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def a_turn(dice: random.Random) -> Turn:
     tokens = tuple(dice.choices(range(10, 300), k=dice.choice([1, 5, 14, 15, 16, 17, 40])))
     return tokens, tuple(dice.choices(FILES, k=dice.choice([0, 1, 1, 2])))
@@ -194,7 +185,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("storage", "is_drafted"), CASES)
-@pytest.mark.parametrize("rounds", [12, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("rounds", [12, pytest.param(60, marks=pytest.mark.slow)])
 def test_whatever_changed_the_answer_is_that_of_a_fresh_run(
     world: World, monkeypatch: pytest.MonkeyPatch, rounds: int, storage: Storage, is_drafted: bool
 ) -> None:
