@@ -85,6 +85,7 @@ def generate(options: argparse.Namespace) -> None:
         threads=options.threads,
         drafter=options.drafter,
         mmproj=options.mmproj,
+        packs=options.packed,
     )
     try:
         request = replace(request, sampling=_sampling(options, engine.info.sampling))
@@ -306,6 +307,9 @@ def _add_generate(command: argparse.ArgumentParser) -> None:
         "--drafter", type=Path, help="its drafter: a file, or a folder; the text is the same, but sooner"
     )
     command.add_argument("--threads", type=int, help="processor threads (default: one for each core)")
+    command.add_argument(
+        "--packed", action="store_true", help="leave weights as they are stored: quicker, and less memory"
+    )
     command.add_argument("--stats", action="store_true", help="say at the end what it took, on stderr")
     _add_json(command, "print one JSON object for each event")
 

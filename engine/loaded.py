@@ -65,11 +65,12 @@ def load(
     kv: str = F32.name,
     drafter: Path | None = None,
     mmproj: Path | None = None,
+    packs: bool = False,
 ) -> Loaded:
     """Read a model file, on the thread that will run it: torch's own threads belong to their caller.
 
     `kv` is how keys and values are kept: see `engine.cache.storage`. `drafter`, and `mmproj`, what
-    the model sees with: a file, or a folder.
+    the model sees with: a file, or a folder. `packs`: see `engine.models.load`.
     """
     if kv.upper() not in STORAGES:
         known = ", ".join(name.lower() for name in STORAGES)
@@ -80,7 +81,7 @@ def load(
     torch.set_num_threads(threads)
     with GgufFile(path) as file, torch.inference_mode():
         tokenizer, template = Tokenizer.from_gguf(file), Template.from_gguf(file)
-        config, model, weight_bytes = models.load(file, threads)
+        config, model, weight_bytes = models.load(file, threads, packs=packs)
         facts = describe(file)
     context, storage = _context(config, context), STORAGES[kv.upper()]
     helper, helper_bytes = (None, 0)

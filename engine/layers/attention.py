@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.cache.kv import Kv
 from engine.layers.attend import attend
-from engine.layers.linear import Linear
+from engine.layers.linear import Matrix
 from engine.layers.norm import RmsNorm
 from engine.layers.rope import Rope
 from engine.layers.span import Span
@@ -30,8 +30,8 @@ class Heads:
 class Attention:
     """One layer's attention; query, key and value are one matrix, in that order of rows."""
 
-    qkv: Linear
-    output: Linear
+    qkv: Matrix
+    output: Matrix
     heads: Heads
     rope: Rope | None  # None: no positions
     layer: int  # its number in the cache
@@ -39,7 +39,7 @@ class Attention:
     query_norm: RmsNorm | None = None  # over each head
     key_norm: RmsNorm | None = None
     scale: float | None = None  # of the scores; None: 1 / sqrt(head dim)
-    gate: Linear | None = None  # how much of what each head found passes: its sigmoid
+    gate: Matrix | None = None  # how much of what each head found passes: its sigmoid
 
     def __call__(self, x: Tensor, span: Span, cache: Kv) -> Tensor:
         """(n, width) -> (n, width); the tokens' keys and values are appended to the cache."""

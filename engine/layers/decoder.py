@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.cache.kv import Kv, KvShape
-from engine.layers.linear import Linear
+from engine.layers.linear import Lookup, Matrix
 from engine.layers.norm import RmsNorm
 from engine.layers.span import Span
 
@@ -37,10 +37,10 @@ class Decoder:
     A drafter borrows `embedding` and `head`: the plain tables, without norm, scale and softcap.
     """
 
-    embedding: Linear
+    embedding: Lookup
     blocks: Sequence[Block]
     norm: RmsNorm
-    head: Linear
+    head: Matrix
     cache: KvShape
     embedding_scale: float = 1.0
     embedding_norm: RmsNorm | None = None

@@ -1,8 +1,9 @@
-"""Matrix times vector: the only place that knows how weights are held in memory."""
+"""Matrix times vector, of weights in float32; `engine.layers.packed` has them as they are stored."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +13,31 @@ FEW = 16  # rows that are computed each by itself: a token, and as many proposed
 PARTS = 8  # of a matrix, at least: as a batch of parts it is read by all cores, otherwise by one alone
 PART_BYTES = 1 << 20  # at most, so that the second row finds the part in the processor's cache
 SMALL_BYTES = 1 << 16
+
+
+class Matrix(Protocol):
+    """A product with a matrix, however it is held."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(..., columns) -> (..., rows)."""
+
+    def loose(self) -> Matrix:
+        """The same, quicker with a few rows if it can be; last bits may depend on how many there are."""
+
+
+class Lookup(Protocol):
+    """A table whose rows are looked up."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """(n,) -> (n, columns): the rows with these numbers."""
 
 
 def held_bytes(kind: str, values: int) -> int:
@@ -31,6 +57,12 @@ class Linear:
     weight: Tensor  # (rows, columns), float32
     bias: Tensor | None = None  # (rows,)
     is_steady: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        rows, columns = self.weight.shape
+        return rows, columns
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., columns) -> (..., rows)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.layers.linear import Linear
+from engine.layers.linear import Matrix
 
 
 def silu(x: Tensor) -> Tensor:
@@ -25,8 +25,8 @@ def gelu_tanh(x: Tensor) -> Tensor:
 class GatedMlp:
     """down(activation(gate(x)) * up(x)); gate and up are one matrix, gate's rows first."""
 
-    gate_up: Linear
-    down: Linear
+    gate_up: Matrix
+    down: Matrix
     activation: Callable[[Tensor], Tensor]
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
+from engine import kernels
 from engine.api import Sampling
 from engine.layers.decoder import Decoder
 from engine.weights.config import Config
@@ -67,13 +68,18 @@ def configure(file: GgufFile | SafetensorsFolder) -> Config:
     return _configure(file, _member(file)[0])
 
 
-def load(file: GgufFile | SafetensorsFolder, threads: int) -> tuple[Config, Decoder, int]:
+def load(
+    file: GgufFile | SafetensorsFolder, threads: int, *, packs: bool = False
+) -> tuple[Config, Decoder, int]:
     """Build the model that a file or a folder holds; also how many bytes its weights take.
 
-    `BadModel` names what we can't run, what is missing and what doesn't fit.
+    `packs`: matrices stay as they are stored and activations are rounded to 8 bits, which is quicker, if the
+    processor has what that needs; else all is decoded to float32. `BadModel` names what we can't run, what is
+    missing and what doesn't fit.
     """
     member, ours = _member(file)
-    config, tensors = _configure(file, member), Tensors(file, threads)
+    packs = packs and kernels.can_run()
+    config, tensors = _configure(file, member), Tensors(file, threads, packs=packs)
     model = member.build(config, tensors)
     tensors.finish(*ours)
     return config, model, tensors.bytes

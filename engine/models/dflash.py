@@ -17,7 +17,7 @@ from engine.cache.kv import Kv, KvShape
 from engine.layers.attend import at_once
 from engine.layers.attention import Heads
 from engine.layers.decoder import Decoder
-from engine.layers.linear import Linear
+from engine.layers.linear import Linear, Lookup, Matrix
 from engine.layers.mlp import GatedMlp, silu
 from engine.layers.norm import RmsNorm
 from engine.layers.rope import Rope, rope
@@ -97,8 +97,8 @@ class DraftModel:
     encoder_norm: RmsNorm
     blocks: Sequence[DraftBlock]
     norm: RmsNorm
-    embedding: Linear
-    head: Linear
+    embedding: Lookup
+    head: Matrix
     cache: KvShape
 
     def note(self, states: Sequence[Tensor], start: int, cache: Kv) -> None:
@@ -201,7 +201,7 @@ def build(config: DraftConfig, tensors: Tensors, target: Decoder) -> DraftModel:
     All matrices are as wide as the model's states, so that a drafter for another model doesn't fit.
     """
     names = FOLDER if tensors.is_folder else GGUF
-    width = target.embedding.weight.shape[1]
+    width = target.embedding.shape[1]
     turn = rope(config.head_dim, config.rope, "halves")
     encoder = tensors.linear(width * len(config.targets), **{names.encoder: width}).loose()
     window = None if config.window is None else config.window + 1  # so much a block's first token sees
@@ -247,7 +247,7 @@ def _block(config: DraftConfig, at: Tensors, names: Names, turn: Rope, layer: in
 
 def _check_vocabulary(file: GgufFile | SafetensorsFolder, config: DraftConfig, target: Decoder) -> None:
     """The drafter borrows the model's table of tokens, so it has to mean the same by their numbers."""
-    tokens = target.embedding.weight.shape[0]
+    tokens = target.embedding.shape[0]
     if config.vocab_size not in (None, tokens):
         raise file.refuse(
             f"it knows {config.vocab_size:,} tokens, and the tensor token_embd.weight of the model has"

@@ -38,7 +38,8 @@ class Block:
 
 def build(config: Config, tensors: Tensors) -> Decoder:
     """Names on disk -> parts."""
-    embedding = tensors.linear(config.width, token_embd=config.vocab_size)
+    last = None if config.tied else "output"
+    embedding, head = tensors.ends(config.width, config.vocab_size, "token_embd", last)
     factors = (
         tensors.tensor(config.rope.factors, config.rope.dimensions // 2) if config.rope.factors else None
     )
@@ -47,7 +48,7 @@ def build(config: Config, tensors: Tensors) -> Decoder:
         embedding=embedding,
         blocks=[block(config, tensors.under(f"blk.{layer}"), turn, layer) for layer in range(config.layers)],
         norm=tensors.norm("output_norm", config.width, config.norm_eps),
-        head=embedding if config.tied else tensors.linear(config.width, output=config.vocab_size),
+        head=head,
         cache=KvShape(config.layers, config.kv_heads, config.head_dim),
     )
 
@@ -59,12 +60,12 @@ def block(config: Config, at: Tensors, turn: Rope, layer: int) -> Block:
     return Block(
         at.norm("attn_norm", width, config.norm_eps),
         Attention(
-            at.linear(width, attn_q=query, attn_k=shared, attn_v=shared),
-            at.linear(query, attn_output=width),
+            at.matrix(width, attn_q=query, attn_k=shared, attn_v=shared),
+            at.matrix(query, attn_output=width),
             heads,
             turn,
             layer,
         ),
         at.norm("ffn_norm", width, config.norm_eps),
-        GatedMlp(at.linear(width, ffn_gate=ffn, ffn_up=ffn), at.linear(ffn, ffn_down=width), silu),
+        GatedMlp(at.matrix(width, ffn_gate=ffn, ffn_up=ffn), at.matrix(ffn, ffn_down=width), silu),
     )

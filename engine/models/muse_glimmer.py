@@ -15,7 +15,7 @@ from engine.api import Sampling
 from engine.cache.kv import Kv, KvShape
 from engine.layers.attention import Attention, Heads
 from engine.layers.decoder import Decoder
-from engine.layers.linear import Linear
+from engine.layers.linear import Matrix
 from engine.layers.mlp import GatedMlp, silu
 from engine.layers.norm import RmsNorm
 from engine.layers.rope import Order, Rope, rope
@@ -120,14 +120,15 @@ def build(config: Config, tensors: Tensors) -> Decoder:
     """Names on disk -> parts."""
     names = FOLDER if tensors.is_folder else GGUF
     turn = rope(config.head_dim, config.local_rope or config.rope, names.order)
+    embedding, head = tensors.ends(config.width, config.vocab_size, names.embedding, names.head)
     return Decoder(
-        embedding=tensors.linear(config.width, **{names.embedding: config.vocab_size}),
+        embedding=embedding,
         blocks=[
             block(config, tensors.under(f"{names.blocks}.{layer}"), names, turn if local else None, layer)
             for layer, local in enumerate(config.local)
         ],
         norm=tensors.norm(names.norm, config.width, config.norm_eps),
-        head=tensors.linear(config.width, **{names.head: config.vocab_size}),
+        head=head,
         cache=KvShape(config.layers, config.kv_heads, config.head_dim, config.window, config.local),
         embedding_norm=RmsNorm(None, config.norm_eps),
         logit_scale=config.logit_scale,
@@ -148,7 +149,7 @@ def block(config: Config, at: Tensors, names: Names, turn: Rope | None, layer: i
         norm(names.attention_norm, config.norm_eps),
         Attention(
             _qkv(config, at, names),
-            at.linear(query, **{names.output: width}),
+            at.matrix(query, **{names.output: width}),
             Heads(config.heads, config.kv_heads, config.head_dim),
             turn,
             layer,
@@ -156,24 +157,24 @@ def block(config: Config, at: Tensors, names: Names, turn: Rope | None, layer: i
             query_norm=query_norm,
             key_norm=key_norm,
             scale=config.attention_scale,
-            gate=at.linear(width, **{names.gate: query}),
+            gate=at.matrix(width, **{names.gate: query}),
         ),
         norm(names.attention_end, end_eps),
         norm(names.mlp_norm, config.norm_eps),
         GatedMlp(
-            at.linear(width, **{names.mlp_gate: ffn, names.mlp_up: ffn}),
-            at.linear(ffn, **{names.mlp_down: width}),
+            at.matrix(width, **{names.mlp_gate: ffn, names.mlp_up: ffn}),
+            at.matrix(ffn, **{names.mlp_down: width}),
             silu,
         ),
         norm(names.mlp_end, end_eps),
     )
 
 
-def _qkv(config: Config, at: Tensors, names: Names) -> Linear:
+def _qkv(config: Config, at: Tensors, names: Names) -> Matrix:
     query, shared = config.heads * config.head_dim, config.kv_heads * config.head_dim
     if at.has(f"{FUSED}.weight"):
-        return at.linear(config.width, **{FUSED: query + 2 * shared})
-    return at.linear(config.width, **{names.query: query, names.key: shared, names.value: shared})
+        return at.matrix(config.width, **{FUSED: query + 2 * shared})
+    return at.matrix(config.width, **{names.query: query, names.key: shared, names.value: shared})
 
 
 def _head_norms(config: Config, at: Tensors) -> tuple[RmsNorm, RmsNorm]:

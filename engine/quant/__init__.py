@@ -29,6 +29,15 @@ class Format:
     block: int
     bytes: int
     decode_blocks: Callable[[np.ndarray, np.ndarray], None]
+    layout: np.dtype | None = None  # of a block with scales
+
+    def is_sound(self, raw: np.ndarray) -> bool:
+        """Whether every scale in these bytes is a finite number, if blocks have any."""
+        if self.layout is None:
+            return True
+        blocks = raw.reshape(-1, self.bytes).view(self.layout)[:, 0]
+        names = (name for name in ("scale", "minimum") if name in (self.layout.names or ()))
+        return all(bool(np.isfinite(blocks[name]).all()) for name in names)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """Bytes (n * bytes,) -> float32 (n * block,)."""
@@ -56,7 +65,8 @@ def formats() -> Mapping[str, Format]:
         if module.name.rpartition(".")[2].startswith("_"):
             continue
         member = import_module(module.name)
-        storage = Format(member.NAMES, member.BLOCK, member.BYTES, member.decode)
+        layout = getattr(member, "LAYOUT", None)
+        storage = Format(member.NAMES, member.BLOCK, member.BYTES, member.decode, layout)
         for name in storage.names:
             if name in found:
                 raise ValueError(f"two block formats are named {name}")

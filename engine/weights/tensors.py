@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from engine.api import BadModel
-from engine.layers.linear import Linear
+from engine.kernels.layouts import can_pack
+from engine.layers.linear import Linear, Lookup, Matrix
 from engine.layers.norm import LayerNorm, RmsNorm
-from engine.quant import dequantise
+from engine.layers.packed import Packed, Raw, Table, pack
+from engine.quant import dequantise, format_of
 from engine.weights.safetensors import SafetensorsFolder
 from engine.weights.source import WeightFile
 
@@ -24,12 +26,21 @@ IGNORED = (
 
 
 class Tensors:
-    """Tensors under a prefix ("blk.0."). Missing or of another shape than expected: `BadModel`, by name."""
+    """Tensors under a prefix ("blk.0."). Missing or of another shape than expected: `BadModel`, by name.
+
+    `packs`: matrices stay as they are stored if they can, else they are decoded.
+    """
 
     def __init__(
-        self, file: WeightFile, threads: int = 1, prefix: str = "", used: dict[str, int] | None = None
+        self,
+        file: WeightFile,
+        threads: int = 1,
+        prefix: str = "",
+        used: dict[str, int] | None = None,
+        *,
+        packs: bool = False,
     ) -> None:
-        self._file, self._threads, self._prefix = file, threads, prefix
+        self._file, self._threads, self._prefix, self._packs = file, threads, prefix, packs
         self._used: dict[str, int] = {} if used is None else used  # name -> bytes in memory
 
     @property
@@ -44,7 +55,7 @@ class Tensors:
 
     def under(self, name: str) -> Tensors:
         """Those whose names begin with `name` and a dot."""
-        return Tensors(self._file, self._threads, f"{self._prefix}{name}.", self._used)
+        return Tensors(self._file, self._threads, f"{self._prefix}{name}.", self._used, packs=self._packs)
 
     def has(self, name: str) -> bool:
         """Whether there is a tensor of this name."""
@@ -65,6 +76,24 @@ class Tensors:
         bias = torch.empty(weight.shape[0])
         self._stack("bias", rows, bias)
         return Linear(weight, bias)
+
+    def matrix(self, columns: int, **rows: int) -> Matrix:
+        """The same, held as it is stored if that can be."""
+        shapes = [(f"{name}.weight", (count, columns)) for name, count in rows.items()]
+        if all(self._stays(name, shape) for name, shape in shapes) and not any(
+            self.has(f"{name}.bias") for name in rows
+        ):
+            return self._pack(shapes)
+        return self.linear(columns, **rows)
+
+    def ends(self, columns: int, tokens: int, first: str, last: str | None) -> tuple[Lookup, Matrix]:
+        """The embedding and the head; `last` is None if they are one."""
+        name, shape = f"{first}.weight", (tokens, columns)
+        if self._stays(name, shape):
+            self._used[f"{self._prefix}{name}"] = 0  # the table stays in the file
+            return Table(self._raw(name, shape)), self.matrix(columns, **{last or first: tokens})
+        embedding = self.linear(columns, **{first: tokens})
+        return embedding, embedding if last is None else self.matrix(columns, **{last: tokens})
 
     def norm(self, name: str, width: int, eps: float) -> RmsNorm:
         """The normalisation of this name."""
@@ -87,6 +116,27 @@ class Tensors:
                     f"it holds the tensor {name}, which Sidelight doesn't know how to use"
                 )
 
+    def _stays(self, name: str, shape: tuple[int, int]) -> bool:
+        full = f"{self._prefix}{name}"
+        return self._packs and full in self._file.tensors and can_pack(self._file.tensor(full).type, shape)
+
+    def _raw(self, name: str, shape: tuple[int, int]) -> Raw:
+        full = f"{self._prefix}{name}"
+        tensor = self._file.tensor(full)
+        if tensor.shape != shape:
+            raise self._wrong(full, tensor.shape, shape)
+        return Raw(tensor.type, shape, self._file.raw(full))
+
+    def _pack(self, shapes: list[tuple[str, tuple[int, int]]]) -> Packed:
+        found = [self._raw(name, shape) for name, shape in shapes]
+        for (name, _), raw in zip(shapes, found, strict=True):
+            if not format_of(raw.kind).is_sound(raw.bytes):
+                raise self._damaged(f"{self._prefix}{name}")
+        made = pack(found, self._threads)
+        for (name, _), part in zip(shapes, made.parts, strict=True):
+            self._used[f"{self._prefix}{name}"] = part.nbytes
+        return made
+
     def _stack(self, kind: str, rows: dict[str, int], out: Tensor) -> None:
         start = 0
         for name, count in rows.items():
@@ -101,8 +151,11 @@ class Tensors:
         dequantise(self._file, full, out.numpy(), self._threads)
         least, most = torch.aminmax(out)  # one undefined value makes both undefined
         if not isfinite(least) or not isfinite(most):
-            raise self._file.refuse(f"the tensor {full} holds values that are not numbers; it is damaged")
+            raise self._damaged(full)
         self._used[full] = out.nbytes
+
+    def _damaged(self, full: str) -> BadModel:
+        return self._file.refuse(f"the tensor {full} holds values that are not numbers; it is damaged")
 
     def _wrong(self, name: str, found: tuple[int, ...], expected: tuple[int, ...]) -> BadModel:
         texts = (" x ".join(f"{size:,}" for size in shape) for shape in (found, expected))
