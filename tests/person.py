@@ -205,7 +205,7 @@ class Person:
         lines = self.desktop.read(self.desktop.picture(box or self.area()))
         return "\n".join(text for text, _ in lines)
 
-    def until_read(self, words: str, seconds: float = 20) -> str:
+    def until_read(self, words: str, seconds: float = 60) -> str:
         """Wait until the app's window says this; gives all it says."""
         texts: list[str] = []
 
@@ -216,7 +216,7 @@ class Person:
         self.until(look, f"“{words}” in the window", seconds)
         return texts[-1]
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = 30) -> None:
+    def until(self, condition: Callable[[], object], what: str, seconds: float = 60) -> None:
         """Wait for something to come true."""
         end = time.monotonic() + seconds
         while not condition():
