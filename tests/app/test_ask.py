@@ -234,9 +234,9 @@ def test_asides_begin_on_a_line_of_their_own(capsys):
     assert out == "Half\n" and error.splitlines()[0] == "Cut."
 
 
-CONFIRM = """
+CONFIRM = f"""
 import asyncio, sys
-sys.path.insert(0, "tests")
+sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}
 from test_ask import ask_event
 from app.ask import permission
 print("ALLOW", asyncio.run(permission(ask_event())).allow)
@@ -248,10 +248,7 @@ print("ALLOW", asyncio.run(permission(ask_event())).allow)
 )
 def test_on_a_terminal_only_a_clear_yes_allows(typed, allowed):
     ours, theirs = pty.openpty()
-    script = CONFIRM.replace('"tests"', repr(os.path.dirname(__file__)))
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=theirs, stdout=-1, stderr=theirs, cwd=os.getcwd()
-    )
+    process = subprocess.Popen([sys.executable, "-c", CONFIRM], stdin=theirs, stdout=-1, stderr=theirs)
     os.close(theirs)
     shown = ""
     while "[y/N]" not in shown:
@@ -264,8 +261,7 @@ def test_on_a_terminal_only_a_clear_yes_allows(typed, allowed):
 
 
 def test_without_a_terminal_nothing_is_allowed():
-    script = CONFIRM.replace('"tests"', repr(os.path.dirname(__file__)))
     done = subprocess.run(
-        [sys.executable, "-c", script], input="y\n", capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", CONFIRM], input="y\n", capture_output=True, text=True, timeout=60
     )
     assert "ALLOW False" in done.stdout and "no terminal" in done.stderr

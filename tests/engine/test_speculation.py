@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -113,14 +113,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     target = muse.model(muse.config(text, {"num_hidden_layers": 1}), seed=1)
     with GgufFile(muse.write_text(folder / "m.gguf", target)) as file:
         return World(load(file, threads=1)[1], folder, target)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
