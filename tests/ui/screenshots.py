@@ -18,7 +18,7 @@ from person import Desktop, Person, why_not  # noqa: E402 - found only now
 
 QUESTIONS = ("What is the capital of France?", "Give me three short tips for better sleep.")
 FOLDER_QUESTION, COMMAND = "What is in my folder?", ("ls", "-l")
-WIDTH, HEIGHT = 960, 640  # of the window: too narrow for the side panel, whose figures are the machine's
+WIDTH, HEIGHT = 960, 720  # of the window: too narrow for the side panel, whose figures are the machine's
 
 
 def chat(person: Person, path: Path, theme: str, scale: int) -> None:

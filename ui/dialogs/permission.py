@@ -25,6 +25,7 @@ from ui.widgets.labels import fill, label, set_role
 
 LONG = 10_000  # characters above which only "once" is offered
 DOUBLE_CLICK_MS = 400
+BETWEEN = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}·   "  # facts; the dot stays with the one before
 SHORT = 24  # letters of a fact that isn't broken over two lines
 MOST_LINES, LEAST_LINES = 10, 3
 LEAST = 90  # pixels for what is scrolled, however low the window
@@ -169,7 +170,7 @@ class PermissionCard(QFrame):
         self.detail.setPlainText(visible(text, lines=True))
         fill(self.length, measured(text))
         fill(self.banner, TOO_LONG if len(text) > LONG else "")
-        fill(self.facts, "   ·   ".join(unbroken(visible(fact)) for fact in action.facts))
+        fill(self.facts, BETWEEN.join(unbroken(visible(fact)) for fact in action.facts))
         words, role = RISKS[action.risk]
         set_role(self.risk, role)
         fill(self.risk, words)
