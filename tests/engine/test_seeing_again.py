@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.api import Event, Request, Sampling
+from engine.cache.kv import NEAR
 from engine.cache.prefix import Prefixes
 from engine.cache.storage import F32, Q8, Storage
 from engine.draft.dflash import DFlash
@@ -225,3 +226,20 @@ def test_a_picture_of_another_size_in_its_place_is_another_prompt(world: World) 
         one = world.answer(turns, runner, prefixes)
         fresh = world.answer(turns, runner, Prefixes(0))
         assert (one.rated[0] - fresh.rated[0]).abs().max() < CLOSE and one.said == fresh.said
+
+
+@pytest.mark.parametrize("expired", [0, 1, 2])
+@pytest.mark.parametrize("storage", [F32, Q8], ids=lambda storage: storage.name)
+def test_a_screenshot_that_expires_is_where_computing_begins(
+    world: World, storage: Storage, expired: int
+) -> None:
+    """One of three; what stands before it is not computed again, to the token."""
+    turns: list[Turn] = [((11 + at,) * 60, (FILES[4],)) for at in range(3)]
+    prefixes, runner = Prefixes(1 << 30), world.runner(storage, False, 64)
+    world.answer(turns, runner, prefixes)
+    start = world.prompt(turns)[1][expired].start - 1  # of its mark
+    turns[expired] = (turns[expired][0], ())
+    one, fresh = (world.answer(turns, runner, which) for which in (prefixes, Prefixes(0)))
+    assert (one.cached, fresh.cached) == (start if start > NEAR else 0, 0)
+    assert (one.rated[0] - fresh.rated[0]).abs().max() < (CLOSE if storage is F32 else EIGHT_BITS)
+    assert one.said == fresh.said
