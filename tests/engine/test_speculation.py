@@ -418,10 +418,11 @@ class _AlwaysProposer(drafters.KnowingProposer):
 
 
 WARM = Sampling(temperature=0.9, top_k=40, top_p=0.95, min_p=0.0, repetition_penalty=1.2)
+COOL = replace(WARM, temperature=0.5)  # proposals are taken more often: later places are reached
 
 
 @torch.inference_mode()
-def draw(world: World, runs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def draw(world: World, runs: int, sampling: Sampling) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Counts of tokens at each place of a step, and the chances that they should have; likely proposals."""
     ids, vocabulary = prompt(20, 40), world.model.head.weight.shape[0]
     runner = world.runner(None)
@@ -431,7 +432,7 @@ def draw(world: World, runs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     wanted = []
     for _ in range(4):
         assert row is not None
-        wanted.append(chances(row, WARM, ids + proposed, vocabulary))
+        wanted.append(chances(row, sampling, ids + proposed, vocabulary))
         proposed.append(int(wanted[-1].argmax()))
         row = runner.forward(proposed[-1:], cache)
     first = proposed.pop(0)  # chosen from the prompt's logits; the proposals follow it
@@ -440,7 +441,7 @@ def draw(world: World, runs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     cache = runner.new_cache()
     runner.forward(ids, cache)
     for seed in range(runs):
-        request = Request(prompt="x", sampling=replace(WARM, seed=seed))
+        request = Request(prompt="x", sampling=replace(sampling, seed=seed))
         talk = Talk(ids)
         generation = Generation(Job(request, lambda event: None), talk, runner, Prefixes(0))  # type: ignore[arg-type]
         generation.cache = cache  # the same beginning for all
@@ -453,23 +454,31 @@ def draw(world: World, runs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return counts, wanted[1:]
 
 
-def check_draws(world: World, runs: int) -> None:
-    counts, wanted = draw(world, runs)
+def check_draws(world: World, runs: int, least: int, sampling: Sampling = WARM) -> None:
+    """`least`: draws at every place."""
+    counts, wanted = draw(world, runs, sampling)
     for place, (seen, chance) in enumerate(zip(counts, wanted, strict=True)):
         found = p_value(seen, chance)
         print(f"\nplace {place}: {int(seen.sum()):,} draws, p = {found:.3f}, likeliest {chance.max():.2f}")
-        assert seen.sum() > runs / 50
+        assert seen.sum() > least
         assert found > 0.001
 
 
 def test_draws_follow_the_distribution(world: World, always: type[Fixed]) -> None:
-    check_draws(world, 3_000)
+    check_draws(world, 3_000, 60)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 def test_many_draws_follow_the_distribution(world: World, always: type[Fixed]) -> None:
-    check_draws(world, 60_000)
+    check_draws(world, 60_000, 1_200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_many_draws_at_every_place_follow_the_distribution(world: World, always: type[Fixed]) -> None:
+    always.counts = (15,)
+    check_draws(world, 120_000, 20_000, COOL)
 
 
 def test_the_rule_for_drafts_that_were_drawn_would_be_caught() -> None:
