@@ -54,7 +54,7 @@ APT_OPTIONS = ("-o=DPkg::Lock::Timeout=120", "-o=Acquire::Retries=1", "-o=Acquir
 PROGRAMS = {"bwrap": "bubblewrap"}
 
 # Programs that the tests start, and the Debian package of each.
-TEST_PROGRAMS = {"Xvfb": "xvfb", "openbox": "openbox", "xdotool": "xdotool", "xprop": "x11-utils"}
+TEST_PROGRAMS = {"Xvfb": "xvfb", "openbox": "openbox", "xdotool": "xdotool", "xwininfo": "x11-utils"}
 PEER_PROGRAMS = {"c++": "build-essential"}
 
 

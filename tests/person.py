@@ -295,3 +295,8 @@ def why_not() -> str:
         return "these tests drive an X11 display"
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     return f"{', '.join(missing)} not installed (installer/bootstrap.py test)" if missing else ""
+
+
+def can_be_had() -> bool:
+    """Whether the installer could have installed what is missing."""
+    return sys.platform == "linux" and shutil.which("apt-get") is not None and os.geteuid() == 0

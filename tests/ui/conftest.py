@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import shiboken6
 from fakes import Scripted
-from person import Desktop, Person, why_not
+from person import Desktop, Person, can_be_had, why_not
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -161,7 +161,7 @@ def sit(qapp: QApplication, loop: QEventLoop, paths: Paths) -> Iterator[Callable
 def desktop() -> Iterator[Desktop]:
     """A display with a window manager."""
     if reason := why_not():
-        pytest.skip(reason)
+        (pytest.fail if can_be_had() else pytest.skip)(reason)
     made = Desktop()
     yield made
     made.close()
