@@ -63,12 +63,15 @@ class Tensors:
 
     def tensor(self, name: str, *shape: int) -> Tensor:
         """One tensor, float32."""
+        self._check(name, shape)
         out = torch.empty(shape)
         self._read(name, out)
         return out
 
     def linear(self, columns: int, **rows: int) -> Linear:
         """The matrices of these names, each with its number of rows, stacked into one in this order."""
+        for name, count in rows.items():
+            self._check(f"{name}.weight", (count, columns))
         weight = torch.empty(sum(rows.values()), columns)
         self._stack("weight", rows, weight)
         if not any(self.has(f"{name}.bias") for name in rows):
@@ -121,10 +124,9 @@ class Tensors:
         return self._packs and full in self._file.tensors and can_pack(self._file.tensor(full).type, shape)
 
     def _raw(self, name: str, shape: tuple[int, int]) -> Raw:
+        self._check(name, shape)
         full = f"{self._prefix}{name}"
         tensor = self._file.tensor(full)
-        if tensor.shape != shape:
-            raise self._wrong(full, tensor.shape, shape)
         return Raw(tensor.type, shape, self._file.raw(full))
 
     def _pack(self, shapes: list[tuple[str, tuple[int, int]]]) -> Packed:
@@ -143,11 +145,16 @@ class Tensors:
             self._read(f"{name}.{kind}", out[start : start + count])
             start += count
 
-    def _read(self, name: str, out: Tensor) -> None:
+    def _check(self, name: str, shape: tuple[int, ...]) -> None:
+        """Refuse another shape, before memory is asked for."""
         full = f"{self._prefix}{name}"
         found = self._file.tensor(full).shape
-        if found != tuple(out.shape):
-            raise self._wrong(full, found, tuple(out.shape))
+        if found != shape:
+            raise self._wrong(full, found, shape)
+
+    def _read(self, name: str, out: Tensor) -> None:
+        full = f"{self._prefix}{name}"
+        self._check(name, tuple(out.shape))
         dequantise(self._file, full, out.numpy(), self._threads)
         least, most = torch.aminmax(out)  # one undefined value makes both undefined
         if not isfinite(least) or not isfinite(most):

@@ -101,6 +101,17 @@ def test_tensors_that_do_not_fit_are_named(
         load(file, threads=1)
 
 
+def test_a_size_that_no_memory_holds_is_refused_by_tensor(tmp_path: Path) -> None:
+    """The shape is looked at before room is made for it."""
+    huge = replace(tiny.LLAMA, ffn=1 << 24)
+    path = tiny.write(tmp_path / "m.gguf", huge, tiny.weights(tiny.LLAMA))
+    with (
+        GgufFile(path) as file,
+        pytest.raises(BadModel, match=r"ffn_gate\.weight is 96 x 72 and should be 16"),
+    ):
+        load(file, threads=1)
+
+
 def test_an_unknown_architecture_is_named_with_what_we_run(tmp_path: Path) -> None:
     path = tiny.write(tmp_path / "m.gguf", replace(tiny.LLAMA, architecture="llama9"), {})
     with GgufFile(path) as file, pytest.raises(BadModel, match=r"'llama9'.*gemma3, llama"):
