@@ -1,8 +1,9 @@
 """The real models against llama.cpp, over the same texts (pytest -m peer -s shows the figures).
 
-llama.cpp rounds activations to 8 bits wherever weights are stored in blocks; we don't. So it is asked twice:
-with the weights decoded to F32 beforehand (by gguf-py), where it rounds nothing and must agree, and with the
-file as it is.
+llama.cpp rounds activations to 8 bits wherever weights are stored in blocks. So it is asked twice: with
+the weights decoded to F32 beforehand (by gguf-py), where it rounds nothing and must agree, and with the
+file as it is, where it doesn't even agree with itself: one token at a time and 256 at a time turn some clear
+choices. There we must be as close to it as it is to itself.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ SHORTEST, LONGEST = 600, 1_500  # tokens of a text
 MARGIN = 0.3  # llama.cpp's lead of its first choice over its second, from which on ours must be the same
 EXACT_KL = 1e-5
 MEAN_KL = 0.01
-ROUNDED = 0.01  # share of clear choices that 8-bit activations may turn
+OWN_SPREAD = 1.5  # how many times further from llama.cpp we may be than it is from itself, in KL
+ROUNDED = 0.005  # share of clear choices that 8-bit activations may turn, its own and ours
 F32 = 0
 
 
@@ -55,12 +57,13 @@ def ours(file: Path) -> Runner:
 
 
 @pytest.fixture(scope="module")
-def open_theirs() -> Iterator[Callable[[Path], Any]]:
+def open_theirs() -> Iterator[Callable[..., Any]]:
     opened = []
 
-    def open_it(path: Path) -> Any:
-        sizes = {"n_ctx": LONGEST, "n_batch": 256, "n_threads": 2, "type_k": F32, "type_v": F32}
-        opened.append(peer.llama_cpp().Llama(str(path), logits_all=True, verbose=False, **sizes))
+    def open_it(path: Path, batch: int = 256) -> Any:
+        sizes = {"n_ctx": LONGEST, "n_batch": batch, "n_ubatch": batch, "n_threads": 2}
+        cache = {"type_k": F32, "type_v": F32}
+        opened.append(peer.llama_cpp().Llama(str(path), logits_all=True, verbose=False, **sizes, **cache))
         return opened[-1]
 
     yield open_it
@@ -78,29 +81,50 @@ def test_we_agree_with_llama_cpp_where_it_rounds_nothing(
         assert agreement.divergence.mean() < EXACT_KL, kind
 
 
-def test_we_are_as_close_to_llama_cpp_as_its_rounding_lets_us(
-    file: Path, ours: Runner, open_theirs: Callable[[Path], Any]
+def test_we_are_as_close_to_llama_cpp_as_it_is_to_itself(
+    file: Path, ours: Runner, open_theirs: Callable[..., Any]
 ) -> None:
-    theirs = open_theirs(file)
-    all_of_it = [compare(theirs, ours, kind, text) for kind, text in texts().items()]
-    assert torch.cat([agreement.divergence for agreement in all_of_it]).mean() < MEAN_KL
-    assert sum(each.wrong for each in all_of_it) < ROUNDED * sum(each.clear for each in all_of_it)
+    theirs, one_by_one = open_theirs(file), open_theirs(file, batch=1)
+    spread, distance = [], []
+    for kind, text in texts().items():
+        ids, logits = rate(theirs, text)
+        spread.append(agree(logits, rate(one_by_one, text)[1]))
+        distance.append(agree(logits, ours.logits(ids)))
+        report(theirs, f"{kind}, itself one by one", spread[-1])
+        report(theirs, f"{kind}, us", distance[-1])
+    own, mean = (torch.cat([each.divergence for each in side]).mean() for side in (spread, distance))
+    assert mean < MEAN_KL
+    assert mean < OWN_SPREAD * own
+    for side in (spread, distance):
+        assert sum(each.wrong for each in side) < ROUNDED * sum(each.clear for each in side)
 
 
 def compare(theirs: Any, ours: Runner, kind: str, text: str) -> Agreement:
     """Both engines over a text, token for token."""
+    ids, logits = rate(theirs, text)
+    agreement = agree(logits, ours.logits(ids))
+    report(theirs, kind, agreement)
+    return agreement
+
+
+def rate(theirs: Any, text: str) -> tuple[list[int], torch.Tensor]:
+    """llama.cpp's tokens of a text and its logits after each, (n, vocabulary)."""
     ids = theirs.tokenize(text.encode(), add_bos=True, special=False)[:LONGEST]
     assert len(ids) >= SHORTEST
     theirs.reset()
     theirs.eval(ids)
-    agreement = agree(torch.from_numpy(np.array(theirs.scores[: len(ids)])), ours.logits(ids))
-    assert agreement.clear > len(ids) / 2
+    return ids, torch.from_numpy(np.array(theirs.scores[: len(ids)]))
+
+
+def report(theirs: Any, what: str, agreement: Agreement) -> None:
+    """Say how close it was (-s shows it)."""
+    tokens = len(agreement.divergence)
+    assert agreement.clear > tokens / 2
     print(
-        f"\n{theirs.metadata['general.architecture']}, {kind}: {len(ids)} tokens, {agreement.wrong} of "
+        f"\n{theirs.metadata['general.architecture']}, {what}: {tokens} tokens, {agreement.wrong} of "
         f"{agreement.clear} clear choices differ, KL mean {agreement.divergence.mean():.7f}, "
         f"worst {agreement.divergence.max():.5f}"
     )
-    return agreement
 
 
 def agree(theirs: torch.Tensor, ours: torch.Tensor) -> Agreement:
