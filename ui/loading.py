@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
@@ -36,6 +37,7 @@ class ModelLoader(QObject):
 
     async def _run(self) -> None:
         await self._load()
+        gc.freeze()  # what came with the model stays: looking through it for garbage would hold the loop up
         self._set("ready", "")
 
     def _set(self, state: LoadState, sentence: str) -> None:

@@ -32,7 +32,8 @@ def measure(sit, model) -> tuple[Lateness, int]:
             computed += event.prompt_tokens - event.cached_tokens + event.generated_tokens
 
     desk.pane.reported.connect(count)
-    gc.collect()  # what earlier tests left behind is not this window's to clean up
+    gc.collect()
+    gc.freeze()  # what earlier tests left behind is not this window's to look through
     with Heartbeat() as beat:
         for number in range(12):
             if computed >= TOKENS:

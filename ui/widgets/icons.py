@@ -21,6 +21,7 @@ def _source(name: str) -> str:
     return (files("resources") / "icons" / f"{name}.svg").read_text(encoding="utf-8")
 
 
+@lru_cache(maxsize=512)
 def icon_pixmap(name: str, colour: str, size: int = theme.ICON, scale: float = 1.0) -> QPixmap:
     """The icon `size` pixels wide, sharp at a screen's `scale`."""
     pixmap = QPixmap(QSize(size, size) * scale)
@@ -34,6 +35,7 @@ def icon_pixmap(name: str, colour: str, size: int = theme.ICON, scale: float = 1
     return pixmap
 
 
+@lru_cache(maxsize=128)
 def icon(name: str, colour: str, *, checked: str | None = None, disabled: str | None = None) -> QIcon:
     """The icon for a button or an action, in its states."""
     result = QIcon()
