@@ -81,6 +81,7 @@ with torch.inference_mode():
     pay(kv)
     print(held("VmHWM:") - before)
 """
+BLAS = 24_000_000  # room of the BLAS, measured: 4 MB with AVX2, up to 21 MB with AVX-512
 NARROW = configs.LLAMA | {"hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 1_536}
 GEMMA = configs.GEMMA3 | {"hidden_size": 512, "head_dim": 128, "query_pre_attn_scalar": 128}
 MODELS: dict[str, tuple[dict[str, Any], str, int]] = {
@@ -163,7 +164,7 @@ def test_attention_over_a_long_cache_takes_what_is_planned(context: int, tokens:
     measured = run(ATTENTION, context, tokens, kind)
     print(f"{context} {tokens} {kind}: planned {planned / 1e6:.1f} MB, measured {measured / 1e6:.1f} MB")
     own = 4 * 4 * tokens * 16 * 64  # queries and what they find, which are counted elsewhere
-    assert planned * 0.95 <= measured <= planned * 1.1 + own + 4e6
+    assert planned * 0.95 <= measured <= planned * 1.1 + own + BLAS
 
 
 def read_config() -> Config:
