@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,26 +58,43 @@ class Packed:
     places: tuple[tuple[int, int, int, int], ...]  # of each: layout, rounding, address, tiles
     shape: tuple[int, int]  # rows, columns
     team: Team
+    program: np.ndarray
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., columns) -> (..., rows)."""
+        from engine.kernels.numba.program import FOUND, PENDING
+
         rows, columns = self.shape
         x = x.contiguous()
-        count = x.numel() // columns
         out = torch.empty(*x.shape[:-1], rows)
-        self.team.multiply(self.places, columns, x.data_ptr(), count, out.data_ptr(), 4 * rows)
+        with self.team.asked() as frame:
+            frame.round(self.roundings, x.numel() // columns, columns)
+            frame.put(FOUND, x.data_ptr())
+            frame.put(PENDING, out.data_ptr())
+            self.team.run(self.program)
         return out
+
+    @property
+    def roundings(self) -> int:
+        """A bit for each way in which activations have to be rounded."""
+        return roundings(self.places)
 
     def loose(self) -> Packed:
         """The same: nothing is gained by letting the last bits go."""
         return self
 
 
+def roundings(places: Sequence[tuple[int, int, int, int]]) -> int:
+    """A bit for each way in which parts of a matrix have activations rounded."""
+    return reduce(or_, (1 << rounding for _, rounding, _, _ in places))
+
+
 def pack(stored: list[Raw], threads: int) -> Packed:
     """Matrices of as many columns, of formats that can be packed. Scales are not looked at."""
     kernels.open_kernels()
     from engine.kernels.numba.packing import PACKERS
-    from engine.kernels.numba.products import room
+    from engine.kernels.numba.operations import assembled, multiply, round_rows
+    from engine.kernels.numba.program import FOUND, PENDING, room
     from engine.kernels.numba.team import team_of
 
     parts, places = [], []
@@ -91,5 +111,8 @@ def pack(stored: list[Raw], threads: int) -> Packed:
             list(pool.map(lambda stripe, s=source, o=out, r=run: r(s[stripe], o[stripe]), stripes))
         parts.append(part)
         places.append((layout, rounding, part.ctypes.data, tiles))
-    total = sum(raw.shape[0] for raw in stored)
-    return Packed(tuple(parts), tuple(places), (total, stored[0].shape[1]), team_of(threads))
+    rows, columns = sum(raw.shape[0] for raw in stored), stored[0].shape[1]
+    program = assembled(
+        round_rows(columns, roundings(places), FOUND, 4 * columns), multiply(columns, places, PENDING, 4 * rows)
+    )
+    return Packed(tuple(parts), tuple(places), (rows, columns), team_of(threads), program)

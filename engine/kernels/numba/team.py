@@ -1,15 +1,56 @@
-"""The threads that multiply: one that asks, and helpers that rest when nobody asks."""
+"""The threads that run programs: one that asks, and helpers that rest when nobody asks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock, Semaphore, Thread
 
 import numpy as np
 
 from engine import device
-from engine.kernels.numba.products import BYTES, CLOSED, RESTING, multiply, room, scale_bytes, serve
+from engine.kernels.numba.products import scale_bytes
+from engine.kernels.numba.program import (
+    BYTES,
+    CLOSED,
+    FRAME,
+    RESTING,
+    ROUNDED,
+    ROWS,
+    SCALES,
+    room,
+    run,
+    serve,
+)
+
+
+class Frame:
+    """What a program works on, by `program`'s places; its rooms grow and stay."""
+
+    def __init__(self) -> None:
+        self._values = np.zeros(FRAME, np.int64)
+        self._rooms: dict[int, np.ndarray] = {}
+        self.address = self._values.ctypes.data
+
+    def put(self, place: int, value: int) -> None:
+        """A number, or the address of something that outlives the run."""
+        self._values[place] = value
+
+    def make_room(self, place: int, size: int) -> None:
+        """At least so many bytes there, of whatever."""
+        if place not in self._rooms or self._rooms[place].size < size:
+            self._rooms.pop(place, None)
+            self._rooms[place] = room(size)
+        self._values[place] = self._rooms[place].ctypes.data
+
+    def round(self, mask: int, rows: int, columns: int) -> None:
+        """Room for so many rows rounded in these ways, or for narrower ones; they are what the run is over."""
+        self._values[ROWS] = rows
+        for rounding in range(3):
+            if mask >> rounding & 1:
+                self.make_room(ROUNDED + rounding, rows * columns)
+                self.make_room(SCALES + rounding, rows * scale_bytes(rounding, columns))
 
 
 class Team:
@@ -21,48 +62,19 @@ class Team:
         self._numbers = self._job.view(np.int64)
         self._address = self._job.ctypes.data
         self._asking, self._wake = Lock(), Semaphore(0)
-        self._x, self._s = room(64), room(64)
+        self._frame = Frame()
         self._is_started = False
 
-    def multiply(
-        self,
-        parts: Sequence[tuple[int, int, int, int]],
-        columns: int,
-        source: int,
-        rows: int,
-        out: int,
-        stride: int,
-    ) -> None:
-        """Parts of a matrix, one below the other: each a layout, a rounding, an address, and tiles."""
+    @contextmanager
+    def asked(self) -> Iterator[Frame]:
+        """The frame, for who fills it and then calls `run`."""
         with self._asking:
-            self._rouse()
-            rounded, at = -1, out
-            for layout, rounding, weights, tiles in parts:
-                x, s = self._scratch(rows * columns, rows * scale_bytes(rounding, columns))
-                multiply(
-                    self._address,
-                    self.threads,
-                    rounding == rounded,
-                    layout,
-                    rounding,
-                    weights,
-                    tiles,
-                    columns,
-                    source,
-                    rows,
-                    at,
-                    stride,
-                    x,
-                    s,
-                )
-                rounded, at = rounding, at + 32 * tiles
+            yield self._frame
 
-    def _scratch(self, x: int, s: int) -> tuple[int, int]:
-        if self._x.size < x:
-            self._x = room(x)
-        if self._s.size < s:
-            self._s = room(s)
-        return self._x.ctypes.data, self._s.ctypes.data
+    def run(self, program: np.ndarray) -> None:
+        """Operations, (n, `WORDS`) whole numbers, over what the frame holds."""
+        self._rouse()
+        run(self._address, program.ctypes.data, len(program), self._frame.address, self.threads)
 
     def _rouse(self) -> None:
         """Wake the helpers that rest."""

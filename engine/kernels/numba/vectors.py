@@ -73,11 +73,11 @@ class Emitter:
         """Four bytes, eight times."""
         return self.builder.bitcast(self.spread(self.load(base, offset, I32)), BYTES)
 
-    def float(self, base: Value, offset: int) -> Value:
+    def float(self, base: Value, offset: Value | int) -> Value:
         """One float, eight times."""
         return self.spread(self.load(base, offset, F32))
 
-    def halves(self, base: Value, offset: int) -> Value:
+    def halves(self, base: Value, offset: Value | int) -> Value:
         """Eight half floats, as floats."""
         return self.builder.fpext(self.load(base, offset, HALVES), FLOATS)
 
@@ -140,6 +140,10 @@ class Emitter:
     def total(self, value: Value) -> Value:
         """The sum of eight ints."""
         return self._folded(value, self.builder.add)
+
+    def sum(self, value: Value) -> Value:
+        """The sum of eight floats."""
+        return self._folded(value, self.builder.fadd)
 
     def _folded(self, value: Value, join: Callable[[Value, Value], Value]) -> Value:
         for step in (4, 2, 1):
