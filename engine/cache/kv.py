@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 from engine.cache.aside import Aside
@@ -99,6 +100,17 @@ class Kv:
         if at + count > lane.capacity:
             at = self._make_room(layer, count)
         lane.write(at, keys, values)
+
+    def make_room(self, count: int, places: np.ndarray) -> None:
+        """Room for `count` positions more in every layer, for who writes them by address.
+
+        Into `places`, (layers, 4): where keys and values stand, bytes of a head, the first position there.
+        """
+        for layer, lane in enumerate(self._lanes):
+            if self.length - self._first(layer) + count > lane.capacity:
+                self._make_room(layer, count)
+        for layer, lane in enumerate(self._lanes):
+            places[layer] = (*lane.places(), self._first(layer))
 
     def read(self, layer: int, first: int, end: int) -> tuple[Tensor, Tensor]:
         """A layer's keys and values at positions first to end, (heads, seen, head dim) each, float32.

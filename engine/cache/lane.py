@@ -32,6 +32,11 @@ class Lane:
             self.capacity = capacity
             self.put(0, tuple(part[:, :, :used] for part in old))
 
+    def places(self) -> tuple[int, int, int]:
+        """Addresses of the keys and of the values, and bytes of a head, of a storage without scales."""
+        both = self._parts[0]
+        return both[0].data_ptr(), both[1].data_ptr(), both.stride(1) * both.itemsize
+
     def write(self, at: int, keys: Tensor, values: Tensor) -> None:
         """(n, heads, head dim) keys and values, from row `at` on."""
         end = at + keys.shape[0]

@@ -63,6 +63,7 @@ def _blocks(head_dim: int) -> int:
 
 
 F32 = Storage("F32", torch.float32)
+F16 = Storage("F16", torch.float16)
 BF16 = Storage("BF16", torch.bfloat16)
 Q8 = Storage("Q8", torch.int8, scaled=True)
-STORAGES: Mapping[str, Storage] = MappingProxyType({each.name: each for each in (F32, BF16, Q8)})
+STORAGES: Mapping[str, Storage] = MappingProxyType({each.name: each for each in (F32, F16, BF16, Q8)})

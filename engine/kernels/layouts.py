@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 TILE = 8  # rows of a matrix that lie together
+HEAD_DIM = 16  # heads are a multiple of it wide where attention is computed by kernels
 # By format: columns of a block, and bytes of a tile's block. The kernels' modules say what lies in them.
 PACKED = {
     "Q4_0": (32, 160),

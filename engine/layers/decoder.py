@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.cache.kv import Kv, KvShape
+from engine.layers.fused import Fused
 from engine.layers.linear import Lookup, Matrix
 from engine.layers.norm import RmsNorm
 from engine.layers.span import Span
@@ -45,6 +46,7 @@ class Decoder:
     embedding_scale: float = 1.0
     embedding_norm: RmsNorm | None = None
     logit_scale: float = 1.0
+    fused: Fused | None = None  # all blocks and the norm as one program, if that can be
     softcap: float | None = None  # logits, once scaled, are squeezed between plus and minus this
 
     def hidden(self, ids: Tensor, cache: Kv, inserts: Sequence[Insert] = ()) -> Tensor:
@@ -60,6 +62,10 @@ class Decoder:
         """The same, and the tokens' (n, width) states as they leave each of these layers, counted from 0."""
         span, kept = Span(cache.length, ids.shape[0]), dict[int, Tensor]()
         x = self._embed(ids, span, inserts)
+        if self.fused is not None and self.fused.takes(cache):
+            x, kept = self.fused(x, span, cache, layers)
+            cache.advance(span.count)
+            return x, [kept[layer] for layer in layers]
         for layer, block in enumerate(self.blocks):
             x = block(x, span, cache)
             if layer in layers:

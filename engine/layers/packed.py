@@ -20,6 +20,7 @@ from engine.quant import format_of
 if TYPE_CHECKING:
     from engine.kernels.numba.team import Team
 
+Place = tuple[int, int, int, int]  # of a packed matrix: layout, rounding, address, tiles
 STRIPES = 64  # parts of a matrix that are packed by turns
 
 
@@ -55,7 +56,7 @@ class Packed:
     """y = x W^T, of matrices one below the other. Each row comes out the same, whatever others are there."""
 
     parts: tuple[np.ndarray, ...]
-    places: tuple[tuple[int, int, int, int], ...]  # of each: layout, rounding, address, tiles
+    places: tuple[Place, ...]  # of each
     shape: tuple[int, int]  # rows, columns
     team: Team
     program: np.ndarray
@@ -84,7 +85,7 @@ class Packed:
         return self
 
 
-def roundings(places: Sequence[tuple[int, int, int, int]]) -> int:
+def roundings(places: Sequence[Place]) -> int:
     """A bit for each way in which parts of a matrix have activations rounded."""
     return reduce(or_, (1 << rounding for _, rounding, _, _ in places))
 
@@ -92,8 +93,8 @@ def roundings(places: Sequence[tuple[int, int, int, int]]) -> int:
 def pack(stored: list[Raw], threads: int) -> Packed:
     """Matrices of as many columns, of formats that can be packed. Scales are not looked at."""
     kernels.open_kernels()
-    from engine.kernels.numba.packing import PACKERS
     from engine.kernels.numba.operations import assembled, multiply, round_rows
+    from engine.kernels.numba.packing import PACKERS
     from engine.kernels.numba.program import FOUND, PENDING, room
     from engine.kernels.numba.team import team_of
 
@@ -113,6 +114,7 @@ def pack(stored: list[Raw], threads: int) -> Packed:
         places.append((layout, rounding, part.ctypes.data, tiles))
     rows, columns = sum(raw.shape[0] for raw in stored), stored[0].shape[1]
     program = assembled(
-        round_rows(columns, roundings(places), FOUND, 4 * columns), multiply(columns, places, PENDING, 4 * rows)
+        round_rows(columns, roundings(places), FOUND, 4 * columns),
+        multiply(columns, places, PENDING, 4 * rows),
     )
     return Packed(tuple(parts), tuple(places), (rows, columns), team_of(threads), program)

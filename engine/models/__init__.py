@@ -8,7 +8,8 @@ It may have `SAMPLING`, what its makers advise.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -16,7 +17,9 @@ from typing import Any, Protocol, cast
 
 from engine import kernels
 from engine.api import Sampling
+from engine.layers.block import Block
 from engine.layers.decoder import Decoder
+from engine.layers.fused import Fused, can_fuse
 from engine.weights.config import Config
 from engine.weights.gguf import GgufFile
 from engine.weights.safetensors import SafetensorsFolder
@@ -82,6 +85,8 @@ def load(
     config, tensors = _configure(file, member), Tensors(file, threads, packs=packs)
     model = member.build(config, tensors)
     tensors.finish(*ours)
+    if can_fuse(model.blocks):
+        model = replace(model, fused=Fused(cast(Sequence[Block], model.blocks), model.norm, config.width))
     return config, model, tensors.bytes
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from torch import Tensor
-
-from engine.cache.kv import Kv, KvShape
-from engine.layers.attention import Attention, Heads, Span
+from engine.cache.kv import KvShape
+from engine.layers.attention import Attention, Heads
+from engine.layers.block import Block
 from engine.layers.decoder import Decoder
 from engine.layers.mlp import GatedMlp, gelu_tanh
-from engine.layers.norm import RmsNorm
 from engine.layers.rope import Rope, rope
 from engine.weights.config import Config
 from engine.weights.config import gemma3 as configure
@@ -19,23 +15,6 @@ from engine.weights.tensors import Tensors
 __all__ = ["NAMES", "build", "configure"]
 
 NAMES = ("gemma3",)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Like Llama's, with a second norm after each half."""
-
-    attention_norm: RmsNorm
-    attention: Attention
-    attention_end: RmsNorm
-    mlp_norm: RmsNorm
-    mlp: GatedMlp
-    mlp_end: RmsNorm
-
-    def __call__(self, x: Tensor, span: Span, cache: Kv) -> Tensor:
-        """(n, width) -> (n, width)."""
-        x = x + self.attention_end(self.attention(self.attention_norm(x), span, cache))
-        return x + self.mlp_end(self.mlp(self.mlp_norm(x)))
 
 
 def build(config: Config, tensors: Tensors) -> Decoder:
@@ -76,8 +55,8 @@ def block(config: Config, at: Tensors, turn: Rope, layer: int) -> Block:
             key_norm=at.norm("attn_k_norm", heads.dim, config.norm_eps),
             scale=config.attention_scale,
         ),
-        at.norm("post_attention_norm", width, config.norm_eps),
         at.norm("ffn_norm", width, config.norm_eps),
         GatedMlp(at.matrix(width, ffn_gate=ffn, ffn_up=ffn), at.matrix(ffn, ffn_down=width), gelu_tanh),
-        at.norm("post_ffw_norm", width, config.norm_eps),
+        attention_end=at.norm("post_attention_norm", width, config.norm_eps),
+        mlp_end=at.norm("post_ffw_norm", width, config.norm_eps),
     )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from torch import Tensor
-
-from engine.cache.kv import Kv, KvShape
-from engine.layers.attention import Attention, Heads, Span
+from engine.cache.kv import KvShape
+from engine.layers.attention import Attention, Heads
+from engine.layers.block import Block
 from engine.layers.decoder import Decoder
 from engine.layers.mlp import GatedMlp, silu
-from engine.layers.norm import RmsNorm
 from engine.layers.rope import Rope, rope
 from engine.weights.config import Config
 from engine.weights.config import llama as configure
@@ -19,21 +15,6 @@ from engine.weights.tensors import Tensors
 __all__ = ["NAMES", "build", "configure"]
 
 NAMES = ("llama",)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Normalise, mix with what came before, add; normalise, think, add."""
-
-    attention_norm: RmsNorm
-    attention: Attention
-    mlp_norm: RmsNorm
-    mlp: GatedMlp
-
-    def __call__(self, x: Tensor, span: Span, cache: Kv) -> Tensor:
-        """(n, width) -> (n, width)."""
-        x = x + self.attention(self.attention_norm(x), span, cache)
-        return x + self.mlp(self.mlp_norm(x))
 
 
 def build(config: Config, tensors: Tensors) -> Decoder:

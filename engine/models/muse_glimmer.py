@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from engine.api import Sampling
-from engine.cache.kv import Kv, KvShape
+from engine.cache.kv import KvShape
 from engine.layers.attention import Attention, Heads
+from engine.layers.block import Block
 from engine.layers.decoder import Decoder
 from engine.layers.linear import Matrix
 from engine.layers.mlp import GatedMlp, silu
 from engine.layers.norm import RmsNorm
 from engine.layers.rope import Order, Rope, rope
-from engine.layers.span import Span
 from engine.weights.config import Config
 from engine.weights.muse import configure
 from engine.weights.tensors import Tensors
@@ -30,23 +29,6 @@ NAMES = ("muse-glimmer",)
 FOLDERS: Mapping[str, tuple[str, ...]] = {"muse_glimmer": ("model.language_model.", "lm_head.")}
 # As its makers advise; and they advise against always taking the likeliest.
 SAMPLING = Sampling(temperature=1.0, top_k=64, top_p=0.95, min_p=0.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Normalise, mix, normalise, add; normalise, think, normalise, add."""
-
-    attention_norm: RmsNorm
-    attention: Attention
-    attention_end: RmsNorm
-    mlp_norm: RmsNorm
-    mlp: GatedMlp
-    mlp_end: RmsNorm
-
-    def __call__(self, x: Tensor, span: Span, cache: Kv) -> Tensor:
-        """(n, width) -> (n, width)."""
-        x = x + self.attention_end(self.attention(self.attention_norm(x), span, cache))
-        return x + self.mlp_end(self.mlp(self.mlp_norm(x)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +141,14 @@ def block(config: Config, at: Tensors, names: Names, turn: Rope | None, layer: i
             scale=config.attention_scale,
             gate=at.matrix(width, **{names.gate: query}),
         ),
-        norm(names.attention_end, end_eps),
         norm(names.mlp_norm, config.norm_eps),
         GatedMlp(
             at.matrix(width, **{names.mlp_gate: ffn, names.mlp_up: ffn}),
             at.matrix(ffn, **{names.mlp_down: width}),
             silu,
         ),
-        norm(names.mlp_end, end_eps),
+        attention_end=norm(names.attention_end, end_eps),
+        mlp_end=norm(names.mlp_end, end_eps),
     )
 
 

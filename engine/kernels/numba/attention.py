@@ -41,7 +41,9 @@ def _fours(emitter: Emitter, sums: list[Value]) -> Value:
     both = emitter.call(name, FLOATS, one, other)
     nothing = ir.Constant(FLOATS, ir.Undefined)
     halves = [
-        builder.shuffle_vector(both, nothing, ir.Constant(ir.VectorType(I32, 4), [first + i for i in range(4)]))
+        builder.shuffle_vector(
+            both, nothing, ir.Constant(ir.VectorType(I32, 4), [first + i for i in range(4)])
+        )
         for first in (0, 4)
     ]
     return builder.fadd(*halves)
@@ -95,7 +97,7 @@ def _scoring(rows: int, storage: int) -> Any:
 def _collecting(rows: int, storage: int, width: int) -> Any:
     """`collect(shares, values, value_bytes, count, out, out_bytes)`: the sum of values in shares.
 
-    Addresses; `ROOM` floats between rows of shares, `out_bytes` between those of `out`, of `width` dimensions.
+    Addresses; rows of shares are `ROOM` floats apart, those of `out`, `width` dimensions, `out_bytes`.
     """
 
     @intrinsic
@@ -108,9 +110,7 @@ def _collecting(rows: int, storage: int, width: int) -> Any:
 
             def position(index: Value, sums: list[Value]) -> list[Value]:
                 base = emitter.at(values, builder.mul(index, arguments[2]))
-                row_values = [
-                    _eight(emitter, storage, base, ir.Constant(I64, part)) for part in range(parts)
-                ]
+                row_values = [_eight(emitter, storage, base, ir.Constant(I64, part)) for part in range(parts)]
                 added = []
                 for row in range(rows):
                     at = builder.add(emitter.times(index, 4), ir.Constant(I64, 4 * ROOM * row))
@@ -272,7 +272,16 @@ def look_at_chunk(
         return
     offset = (first - low) * step
     _score(
-        storage, rows, q0, q1, q2, keys + offset, step, (end - first + 3) // 4, dim, scores + 4 * (first - begin)
+        storage,
+        rows,
+        q0,
+        q1,
+        q2,
+        keys + offset,
+        step,
+        (end - first + 3) // 4,
+        dim,
+        scores + 4 * (first - begin),
     )
     for row in range(rows):
         position = position0 if row == 0 else (position1 if row == 1 else position2)

@@ -28,7 +28,9 @@ def exponential(emitter: Emitter, x: Value) -> Value:
     """e to the x; exactly 1 of 0, and 0 of what is below -`GREATEST`."""
     builder = emitter.builder
     least, most = constant(FLOATS, -GREATEST), constant(FLOATS, GREATEST)
-    held = emitter.call("llvm.maxnum.v8f32", FLOATS, emitter.call("llvm.minnum.v8f32", FLOATS, x, most), least)
+    held = emitter.call(
+        "llvm.maxnum.v8f32", FLOATS, emitter.call("llvm.minnum.v8f32", FLOATS, x, most), least
+    )
     whole = emitter.call("llvm.nearbyint.v8f32", FLOATS, builder.fmul(held, constant(FLOATS, LOG2_E)))
     rest = emitter.fma(whole, constant(FLOATS, -LN_2_HIGH), held)
     rest = emitter.fma(whole, constant(FLOATS, -LN_2_LOW), rest)

@@ -74,7 +74,7 @@ def round_rows(
 
 
 def multiply(columns: int, places: Sequence[tuple[int, int, int, int]], out: int, stride: int) -> np.ndarray:
-    """Rounded rows times the parts of a matrix, to a frame's place. `ValueError`: there are too many parts."""
+    """Rounded rows times the parts of a matrix, to a frame's place. `ValueError`: too many parts."""
     if len(places) > at.MOST_PARTS:
         raise ValueError(f"{len(places)} parts of a matrix; {at.MOST_PARTS} are the most")
     words = _operation(
@@ -107,9 +107,7 @@ def attention(heads: HeadsAt) -> list[np.ndarray]:
 
 def gate(columns: int, mask: int, by: int) -> np.ndarray:
     """The first half of wide rows opens the other; the outcome is rounded."""
-    return _operation(
-        at.GATE, {at.COLUMNS: columns, at.MASK: mask, at.STRIDE: 8 * columns, at.BY: by}
-    )
+    return _operation(at.GATE, {at.COLUMNS: columns, at.MASK: mask, at.STRIDE: 8 * columns, at.BY: by})
 
 
 def assembled(*operations: np.ndarray) -> np.ndarray:

@@ -28,13 +28,15 @@ NORM, ROUND, MULTIPLY, HEADS, ATTEND, JOIN, GATE = range(7)
 KIND, COLUMNS, MASK, STRIDE = range(4)  # mask: a bit for each way to round; stride: bytes between rows
 # NORM: what is pending joins the rows, if it is to after a norm of its own; then they are normalised.
 IS_PENDING, END, END_EPS, LAYER_END, WEIGHT, EPS = range(4, 10)
-# ROUND: rows at `SOURCE`, a frame's place, gated if there is an `OPENING`, bytes into the wide rows (else -1).
+# ROUND: rows at `SOURCE`, a place of the frame; an `OPENING` (bytes into the wide rows; -1: none) gates them.
 SOURCE, OPENING, WIDE_STRIDE = range(4, 7)
 # MULTIPLY: to `OUT`, a frame's place; of each part of the matrix: layout, rounding, address, tiles.
 OUT, PARTS, PART = 4, 5, 6
 MOST_PARTS = (WORDS - PART) // 4
 # HEADS, ATTEND, JOIN
-COUNT, SHARED, DIM, QUERY_NORM, QUERY_EPS, KEY_NORM, KEY_EPS, SCALE, TURN, PARTNERS, LAYER, WINDOW = range(4, 16)
+COUNT, SHARED, DIM, QUERY_NORM, QUERY_EPS, KEY_NORM, KEY_EPS, SCALE, TURN, PARTNERS, LAYER, WINDOW = range(
+    4, 16
+)
 # GATE: the first `COLUMNS` of a wide row open the others, by a function.
 BY = 4
 SILU, GELU_TANH = range(2)
@@ -316,7 +318,7 @@ def _pieces(op: np.ndarray, frame: np.ndarray, threads: int) -> int:
 def _is_small(op: np.ndarray, frame: np.ndarray) -> bool:
     """Whether asking others takes longer than doing it."""
     kind, count = op[KIND], frame[ROWS]
-    if kind == MULTIPLY or kind == ATTEND:
+    if kind in (MULTIPLY, ATTEND):
         return False
     if kind == JOIN:
         return count * op[COUNT] * _chunks(op, frame) * op[DIM] < 1 << 15

@@ -45,7 +45,7 @@ class Frame:
         self._values[place] = self._rooms[place].ctypes.data
 
     def round(self, mask: int, rows: int, columns: int) -> None:
-        """Room for so many rows rounded in these ways, or for narrower ones; they are what the run is over."""
+        """Room for so many rows, those that the run is over, rounded in these ways, or for narrower ones."""
         self._values[ROWS] = rows
         for rounding in range(3):
             if mask >> rounding & 1:
