@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.kv import ROLLBACK, Kv, KvShape
-from engine.cache.storage import BF16, F32, Q8, STORAGES, Storage
+from engine.cache.storage import BF16, F16, F32, Q8, STORAGES, Storage
 
 WINDOW, SPARE, HEADS, DIM = 20, 32, 2, 4
 SHAPE = KvShape(layers=3, heads=HEADS, head_dim=DIM, window=WINDOW, local=(True, False, True))
@@ -206,7 +206,7 @@ def test_bytes_are_exact_and_foretold(name: str) -> None:
     kv.reserve(2_000)
     expected = sum(part.nbytes for lane in kv._lanes for part in lane._parts)
     assert kv.bytes == SHAPE.bytes(2_000, storage) == expected
-    per_row = {"F32": 4 * DIM, "BF16": 2 * DIM, "Q8": DIM + 2}[name] * 2 * HEADS
+    per_row = {"F32": 4 * DIM, "F16": 2 * DIM, "BF16": 2 * DIM, "Q8": DIM + 2}[name] * 2 * HEADS
     assert kv.bytes == per_row * (2_048 + 2 * (WINDOW - 1 + ROLLBACK + 256))
 
 
@@ -223,6 +223,15 @@ def test_what_is_kept_in_fewer_bits_is_off_by_no_more_than_they_allow(storage: S
         error = (found - wanted).abs()
         assert (error <= bound * 1.005 * wanted.abs().amax(-1, keepdim=True)).all()
     assert (kv.read(0, 7, 8)[1] == 0).all()
+
+
+def test_half_floats_are_off_by_no_more_than_they_allow_within_their_range() -> None:
+    kv = Kv(KvShape(layers=1, heads=4, head_dim=64), 1_000, F16)
+    keys, values = torch.randn(300, 4, 64) * 30, torch.randn(300, 4, 64) * 0.3
+    kv.append(0, keys, values)
+    for found, wanted in zip(kv.read(0, 0, 300), (keys, values), strict=True):
+        wanted = wanted.transpose(0, 1)
+        assert ((found - wanted).abs() <= 2**-11 * wanted.abs() + 2**-24).all()
 
 
 def test_fewer_bits_move_and_come_back_with_their_scales() -> None:

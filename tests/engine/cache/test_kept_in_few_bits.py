@@ -42,5 +42,5 @@ def test_the_engine_keeps_them_as_it_is_told(kv: str, part: float, tmp_path: Pat
 
 
 def test_another_way_to_keep_them_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match="can't be kept as q2; it can be one of f32, bf16, q8"):
+    with pytest.raises(BadRequest, match="can't be kept as q2; it can be one of f32, f16, bf16, q8"):
         Engine(tiny.write(tmp_path / "m.gguf", tiny.LLAMA), kv="q2")
