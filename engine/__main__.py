@@ -86,6 +86,7 @@ def generate(options: argparse.Namespace) -> None:
         drafter=options.drafter,
         mmproj=options.mmproj,
         packs=options.packed,
+        lookup=options.lookup,
     )
     try:
         request = replace(request, sampling=_sampling(options, engine.info.sampling))
@@ -309,6 +310,12 @@ def _add_generate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--threads", type=int, help="processor threads (default: one for each core)")
     command.add_argument(
         "--packed", action="store_true", help="leave weights as they are stored: quicker, and less memory"
+    )
+    command.add_argument(
+        "--no-lookup",
+        dest="lookup",
+        action="store_false",
+        help="don't propose what stands in the context; the text is the same, but later",
     )
     command.add_argument("--stats", action="store_true", help="say at the end what it took, on stderr")
     _add_json(command, "print one JSON object for each event")

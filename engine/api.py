@@ -156,8 +156,8 @@ class Usage:
     generated_tokens: int
     prefill_seconds: float
     decode_seconds: float
-    steps: int = 0  # passes that made the generated tokens: as many as those, but for what a drafter spared
-    drafted_tokens: int = 0  # what it proposed
+    steps: int = 0  # passes that made the generated tokens: as many as those, but for what proposals spared
+    drafted_tokens: int = 0  # what was proposed, by a drafter or from the context
     accepted_tokens: int = 0  # of those, what the model would have said itself
 
 

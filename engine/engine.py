@@ -54,6 +54,7 @@ class Engine:
         drafter: Path | None = None,
         mmproj: Path | None = None,
         packs: bool = False,
+        lookup: bool = True,
     ) -> None:
         """`mmproj`: the model's vision half, a file or a folder. For the rest see `engine.loaded.load`."""
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()  # None: close
@@ -61,7 +62,7 @@ class Engine:
         self._scheduler = Scheduler()
         self._loaded: Loaded
         outcome: SimpleQueue[EngineError | None] = SimpleQueue()
-        load_it = partial(load, path, context, threads, kv, drafter, mmproj, packs)
+        load_it = partial(load, path, context, threads, kv, drafter, mmproj, packs, lookup)
         self._thread = Thread(target=self._run, args=(load_it, outcome), name="engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)  # a thread inside torch must not outlive the interpreter

@@ -66,11 +66,12 @@ def load(
     drafter: Path | None = None,
     mmproj: Path | None = None,
     packs: bool = False,
+    lookup: bool = True,
 ) -> Loaded:
     """Read a model file, on the thread that will run it: torch's own threads belong to their caller.
 
     `kv` is how keys and values are kept: see `engine.cache.storage`. `drafter`, and `mmproj`, what
-    the model sees with: a file, or a folder. `packs`: see `engine.models.load`.
+    the model sees with: a file, or a folder. `packs`: see `engine.models.load`. `lookup`: see `Runner`.
     """
     if kv.upper() not in STORAGES:
         known = ", ".join(name.lower() for name in STORAGES)
@@ -91,7 +92,7 @@ def load(
     return Loaded(
         info=_info(facts, config, context, threads, template.shows_tools, vision is not None),
         weight_bytes=weight_bytes + helper_bytes + (0 if vision is None else vision.weight_bytes),
-        runner=Runner(model, context, facts.parameters - looked_up(config), storage, helper),
+        runner=Runner(model, context, facts.parameters - looked_up(config), storage, helper, lookup),
         tokenizer=tokenizer,
         template=template,
         prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),

@@ -14,6 +14,7 @@ from engine.cache.kv import Kv
 from engine.cache.storage import F32, Storage
 from engine.draft.adapt import Costs
 from engine.draft.drafter import Drafter, Proposer
+from engine.draft.lookup import Lookup
 from engine.layers.decoder import Decoder, Insert
 from engine.weights.config import Config
 
@@ -48,6 +49,7 @@ class Runner:
     """Runs a model on one thread. `chunk` is how many tokens one pass takes at most now, `most` ever.
 
     `parameters` are the weights that every token passes. `costs`: what steps with proposals have taken.
+    `lookup`: whether what stands in the context is proposed when it begins again, where that can pay.
     """
 
     def __init__(
@@ -57,9 +59,11 @@ class Runner:
         parameters: int,
         storage: Storage = F32,
         drafter: Drafter | None = None,
+        lookup: bool = True,
     ) -> None:
         self.model, self.context, self.storage = model, context, storage
         self.drafter, self.costs = drafter, Costs()
+        self._lookup, self._lookup_costs = lookup, Costs()
         self.most = chunk_of(parameters)
         self.chunk = self.most
 
@@ -91,6 +95,12 @@ class Runner:
         if cache.aside is None or cache.aside.length != cache.length:
             cache.aside = self.drafter.begin(cache.length)
         return cast(Proposer, cache.aside)
+
+    def lookup(self, cache: Kv) -> Lookup | None:
+        """Who proposes a sequence's own words to it; only with kernels: more rows cost little there."""
+        fused = self.model.fused
+        can_pay = fused is not None and fused.takes(cache)
+        return Lookup(self._lookup_costs) if self._lookup and can_pay else None
 
     @torch.inference_mode()
     def check(self, ids: Sequence[int], cache: Kv) -> Checked:

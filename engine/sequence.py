@@ -73,6 +73,7 @@ class Sequence:
         self.cache.mark(dialogue.turns)
         self.cache.reserve(self._prompt + min(AHEAD, job.request.max_tokens or AHEAD))
         self._pace = None if runner.drafter is None else Pace(runner.costs, runner.drafter.most)
+        self._lookup = runner.lookup(self.cache)
         self._steps = self._drafted = self._accepted = 0
         self._started = perf_counter()
         self._answering: float | None = None  # when the first token of the reply was chosen
@@ -80,8 +81,8 @@ class Sequence:
     def step(self) -> None:
         """Take in the next tokens; if none are left after them, choose one more, or several."""
         start = self.cache.length
-        if self._pace is not None and self._generated and start == len(self.tokens) - 1:
-            self._leap(self._pace)
+        if self._generated and start == len(self.tokens) - 1:
+            self._leap()
         else:
             self._walk(start)
 
@@ -99,35 +100,48 @@ class Sequence:
             self._steps += 1
             self._extend(self._choose(logits))
 
-    def _leap(self, pace: Pace) -> None:
-        """Have tokens proposed, check them all in one pass, and go as far as they are what was chosen anyway.
+    def _leap(self) -> None:
+        """Go on by a token, or by several that were proposed: by the context, or else by the drafter."""
+        length, accepted, room = len(self.tokens), self._accepted, self._room - 1
+        proposed = self._lookup.propose(self.tokens, room, self._pace) if self._lookup else []
+        pace = None if proposed else self._pace
+        if pace is not None:
+            proposed = self._propose(pace.count(room))
+        if proposed:
+            self._check(proposed)
+        else:
+            self._walk(length - 1)
+        if pace is not None:
+            pace.record(len(proposed), self._accepted - accepted)
+        if self._lookup is not None:
+            self._lookup.learn(self.tokens[length:], is_plain=not proposed)
 
-        Each token is chosen from the model's own row, as without a drafter; it goes on if the proposal is
+    def _check(self, proposed: list[int]) -> None:
+        """Check tokens that were proposed in one pass, and go as far as they are what was chosen anyway.
+
+        Each token is chosen from the model's own row, as without a proposal; it goes on if the proposal is
         the same. So chance has the same part in it: what is proposed decides how fast, never what.
         """
-        proposed = self._propose(pace.count(self._room - 1))
-        length, accepted = len(self.tokens), self._accepted
+        length = len(self.tokens)
         checked = self._runner.check([self.tokens[-1], *proposed], self.cache)
         self._steps += 1
+        self._drafted += len(proposed)
         try:
             self._follow(proposed, checked.rows)
         finally:  # whatever happens, only the tokens that are part of the answer stay
             self._runner.keep(checked, max(1, len(self.tokens) - length), self.cache)
-        pace.record(len(proposed), self._accepted - accepted)
 
     def _propose(self, count: int) -> list[int]:
         proposer = self._runner.proposer(self.cache) if count > 0 else None
-        proposed = [] if proposer is None else proposer.propose(self.tokens[-1], count)
-        self._drafted += len(proposed)
-        return proposed
+        return [] if proposer is None else proposer.propose(self.tokens[-1], count)
 
     def _follow(self, proposed: list[int], rows: Tensor) -> None:
-        """Extend the answer row by row, until one goes another way than was proposed, or it ends."""
+        """Extend the answer row by row, until one goes another way than was proposed, or it is to end."""
         for row, guess in zip_longest(rows, proposed):
             token = self._choose(row)
             self._accepted += token == guess
             self._extend(token)
-            if self.is_over or token != guess:
+            if self.is_over or self.job.is_cancelled or token != guess:
                 return
 
     @property

@@ -20,6 +20,10 @@ PARKED, LONGEST_PARKED = 32, 256  # steps
 TRIES = 3  # steps, when it is tried again
 SPARED = 30  # times as long as a trial wastes at most it is parked: trials cost a thirtieth
 REFRESH = 64  # steps with proposals, after which one without is measured again
+RUNGS = (3, 7, 15)  # proposed tokens: what more of them cost is found out in these steps
+QUICK = 0.7  # of earlier acceptances, with each step, where text turns from one token to the next
+LIKELY = 0.5  # chance that all of a proposal are accepted, for more to be tried
+AGAIN = 48  # steps, after which more are tried again, though they were not worth it
 
 
 class Costs:
@@ -50,6 +54,10 @@ class Costs:
         """Whether steps with one were."""
         return any(proposed > 0 for proposed in self._seconds)
 
+    def knows(self, proposed: int) -> bool:
+        """Whether steps with so many were measured."""
+        return proposed in self._seconds
+
     def estimate(self, proposed: int) -> float:
         """Seconds of such a step: as measured, or on the line through its measured neighbours."""
         points = sorted(self._seconds.items())
@@ -66,12 +74,13 @@ class Costs:
 class Acceptance:
     """How likely the first, second, third... proposed token is accepted, if those before it were."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, memory: float = MEMORY) -> None:
         self._tried, self._taken = [0.0] * most, [0.0] * most
+        self._memory = memory
 
     def record(self, proposed: int, accepted: int) -> None:
         """A step's outcome: the token after the last accepted one was refused, and those behind it unseen."""
-        self.fade(MEMORY)
+        self.fade(self._memory)
         for at in range(min(accepted + 1, proposed)):
             self._tried[at] += 1
             self._taken[at] += at < accepted
@@ -120,6 +129,13 @@ class Pace:
             self._parked -= self._parked > 0
             self._since_plain = 0
 
+    @property
+    def speed(self) -> float:
+        """Tokens a second that proposals are expected to give; 0 while that isn't known, or none are made."""
+        if self._parked or self._trying or not (self._costs.plain and self._costs.proposing):
+            return 0.0
+        return max(self._speeds())
+
     def _choose(self) -> int:
         if not self._costs.plain or self._parked:
             return 0
@@ -136,9 +152,12 @@ class Pace:
 
     def _best(self) -> int:
         """What gives the most tokens a second; none unless clearly better than that."""
-        speeds = [gain / self._costs.estimate(count) for count, gain in enumerate(self._acceptance.gains())]
+        speeds = self._speeds()
         best = max(range(len(speeds)), key=speeds.__getitem__)
         return best if speeds[best] > GAIN * speeds[0] else 0
+
+    def _speeds(self) -> list[float]:
+        return [gain / self._costs.estimate(count) for count, gain in enumerate(self._acceptance.gains())]
 
     def _park(self) -> None:
         plain, proposing = self._costs.estimate(0), self._costs.estimate(FIRST)
@@ -147,3 +166,41 @@ class Pace:
         self._next_parked = min(LONGEST_PARKED, 2 * self._next_parked)
         self._trying = TRIES
         self._acceptance.fade(0.3)  # the text may be another by then
+
+
+class Ramp:
+    """One sequence's choice among proposals that cost nothing to make, so that none is ever parked.
+
+    Whether they are right is seen even of those that weren't checked: by what was said instead.
+    """
+
+    def __init__(self, costs: Costs, most: int) -> None:
+        self._costs, self._most = costs, most
+        self._acceptance = Acceptance(most, QUICK)
+        self._waited = 0  # steps since more were tried than was best
+
+    def count(self, limit: int, rival: float = 0.0) -> int:
+        """How many to propose, at most `limit`; none unless quicker than `rival`, in tokens a second."""
+        if not self._costs.plain:
+            return 0
+        gains = self._acceptance.gains()
+        return max(0, min(self._choose(gains, rival), limit))
+
+    def record(self, proposed: int, accepted: int) -> None:
+        """So many were proposed, or would have been, and so many were right."""
+        self._acceptance.record(proposed, accepted)
+
+    def _choose(self, gains: list[float], rival: float) -> int:
+        known = max((rung for rung in RUNGS if self._costs.knows(rung)), default=0)
+        speeds = [gains[count] / self._costs.estimate(count) for count in range(known + 1)]
+        best = max(range(len(speeds)), key=speeds.__getitem__)
+        if speeds[best] <= GAIN * max(speeds[0], rival):
+            best = 0
+        more = next((rung for rung in RUNGS if best < rung <= self._most), None)
+        self._waited += 1
+        if more is None or gains[more] - gains[more - 1] < LIKELY:
+            return best
+        if not self._costs.knows(more) or self._waited >= AGAIN:
+            self._waited = 0
+            return more
+        return best
