@@ -54,7 +54,7 @@ FEW = 8  # rows, up to which chunks are looked at by threads of their own
 BLOCK = 32  # rows whose queries look together otherwise
 INLINE = 2 * MOST  # rows, up to which a thread does what is done to each by itself
 
-TICKET, DONE, CLOSED, RESTING, FIELDS = 0, 64, 128, 192, 256  # bytes: each on a line of its own
+TICKET, DONE, CLOSED, RESTING, IS_RUNNING, FIELDS = 0, 64, 128, 192, 256, 320  # bytes: each on its own line
 BYTES = FIELDS + 16
 PIECES = 4  # for each thread
 SPINS, YIELDS = 2_000, 40  # before a thread rests
@@ -371,9 +371,9 @@ def _help(job: int) -> int:
 
 @njit(**OPTIONS)
 def serve(job: int) -> None:
-    """What a helping thread does, until for a while there was nothing to do."""
+    """What a helping thread does, until no program runs and for a while there was nothing to do."""
     idle = 0
-    while idle < SPINS + YIELDS and get(job + CLOSED) == 0:
+    while get(job + CLOSED) == 0 and (idle < SPINS + YIELDS or get(job + IS_RUNNING)):
         if _help(job) > 0:
             idle = 0
         elif idle < SPINS:
@@ -405,6 +405,7 @@ def _all(job: int, op: int, frame: int, pieces: int) -> None:
 def run(job: int, program: int, count: int, frame: int, threads: int) -> None:
     """`count` operations, one after the other."""
     values = whole(frame, FRAME)
+    put(job + IS_RUNNING, 1)
     for number in range(count):
         address = program + 8 * WORDS * number
         op = whole(address, WORDS)
@@ -414,6 +415,7 @@ def run(job: int, program: int, count: int, frame: int, threads: int) -> None:
                 _perform(op, values, piece, pieces)
         elif pieces > 0:
             _all(job, address, frame, pieces)
+    put(job + IS_RUNNING, 0)
 
 
 def room(size: int) -> np.ndarray:
