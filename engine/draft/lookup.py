@@ -66,6 +66,6 @@ class Lookup:
         if self._count or is_plain:
             self._costs.record(self._count, self._clock() - self._started)
         if self._found:
-            tried = self._count or len(said)
+            tried = self._count or min(len(said), MOST)
             pairs = zip(said, self._found[:tried], strict=False)
             self._ramp.record(tried, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
