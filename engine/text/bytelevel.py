@@ -36,11 +36,11 @@ class ByteLevel:
         pretokens = find_pretokens(file)
         self.add_bos = pretokens.add_bos
         spoken = vocabulary.spoken()
-        pairs = (merge.split(" ", 1) for merge in file.strings("tokenizer.ggml.merges"))
+        pairs = (merge.partition(" ") for merge in file.strings("tokenizer.ggml.merges"))
         merges = [
-            (pair[0], pair[1])
-            for pair in pairs
-            if len(pair) == 2 and pair[0] in spoken and pair[1] in spoken and pair[0] + pair[1] in spoken
+            (left, right)
+            for left, space, right in pairs
+            if left in spoken and right in spoken and left + right in spoken and space
         ]
         self._pipeline = Pipeline(BPE(spoken, merges, ignore_merges=pretokens.whole_words))
         self._pipeline.pre_tokenizer = _cutter(pretokens, [c for c in BYTE_LETTERS if c not in spoken])

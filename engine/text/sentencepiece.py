@@ -118,5 +118,5 @@ class SentencePiece:
 
 def _find_border(texts: list[str]) -> re.Pattern[str]:
     """Where a text can be cut without changing its tokens: before a space that no token has inside it."""
-    spanning = set(re.findall(f"([^{SPACE}\0]){SPACE}", "\0".join(texts)))
+    spanning = {before[-1:] for before in "\0".join(texts).split(SPACE)[:-1]} - {"", "\0"}
     return re.compile(f"(?<=[^{re.escape(''.join([SPACE, *sorted(spanning)]))}])(?={SPACE})")

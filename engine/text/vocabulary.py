@@ -39,10 +39,11 @@ class Vocabulary:
     """Token texts as the file spells them, with kinds and scores."""
 
     def __init__(self, file: GgufFile) -> None:
-        self.texts = [
-            text or f"[EMPTY_{token}]" for token, text in enumerate(file.strings("tokenizer.ggml.tokens"))
-        ]
-        self.ids: Mapping[str, int] = {text: token for token, text in enumerate(self.texts)}
+        self.texts = file.strings("tokenizer.ggml.tokens").to_list()
+        self.ids: Mapping[str, int] = _numbered(self.texts)
+        if "" in self.ids:
+            self.texts = [text or f"[EMPTY_{token}]" for token, text in enumerate(self.texts)]
+            self.ids = _numbered(self.texts)
         if not self.texts or len(self.ids) != len(self.texts):
             raise file.refuse("its vocabulary is empty or holds a token twice")
         self._name = file.path.name
@@ -79,11 +80,10 @@ class Vocabulary:
 
     def spoken(self) -> dict[str, int]:
         """Tokens that plain text may be made of."""
-        spoken = np.isin(self.kinds, (CONTROL, UNKNOWN, BYTE), invert=True)
-        if spoken.all():
-            return dict(self.ids)
-        texts = self.texts
-        return {texts[token]: token for token in np.flatnonzero(spoken).tolist()}
+        spoken = dict(self.ids)
+        for token in self._of_kind(CONTROL, UNKNOWN, BYTE):
+            del spoken[self.texts[token]]
+        return spoken
 
     def _of_kind(self, *kinds: int) -> list[int]:
         found: list[int] = np.flatnonzero(np.isin(self.kinds, kinds)).tolist()
@@ -134,3 +134,7 @@ class Vocabulary:
         for name in spoken:
             if name in self.ids:
                 self.kinds[self.ids[name]] = USER_DEFINED
+
+
+def _numbered(texts: list[str]) -> dict[str, int]:
+    return dict(zip(texts, range(len(texts)), strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 from engine.api import BadModel
 from engine.quant import Format, find_format
 from engine.weights.ggml_types import TYPE_NAMES
-from engine.weights.strings import LENGTH_BYTES, StringArray
+from engine.weights.strings import LENGTH_BYTES, StringArray, find_ends
 
 Value = bool | int | float | str | np.ndarray | StringArray
 
@@ -112,14 +112,11 @@ class Cursor:
         """The next `count` strings. Only their lengths are read: each says where the next one begins."""
         if count > STRINGS_LIMIT:
             raise self.refuse(f"{what} says it holds {count:,} texts")
-        start = position = self.position
-        last, buffer, unpack, ends = (
-            self.end - LENGTH_BYTES,
-            self.buffer,
-            struct.Struct("<Q").unpack_from,
-            array("q"),
-        )
-        for _ in range(count):
+        start = self.position
+        ends = array("q", find_ends(self.buffer, start, self.end, count))
+        position = start + (ends[-1] if ends else 0)
+        last, buffer, unpack = self.end - LENGTH_BYTES, self.buffer, struct.Struct("<Q").unpack_from
+        for _ in range(count - len(ends)):
             if position > last:
                 break
             position += LENGTH_BYTES + unpack(buffer, position)[0]

@@ -401,3 +401,26 @@ def test_a_real_file_cut_or_changed(smollm2, tmp_path):
                         opened.strings("tokenizer.ggml.tokens").to_bytes()
                 except BadModel as error:
                     assert new != before and str(error).startswith("real.gguf: ")
+
+
+LISTS = {
+    "short": ["a", "", "bc"] * 40_000,  # more than a window
+    "long ones": ["a" * 255, "b" * 256, "c", "d" * 70_000, "e"] * 5,
+    "zero bytes": ["\0" * count for count in range(20)] * 300,
+    "what looks like lengths": ["x", "\3\0\0\0\0\0\0\0abc", "\1" * 9, "y\0\0\0\0\0\0\0"] * 3_000,
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_texts_are_read_as_they_are_whatever_is_in_them(name, tmp_path):
+    texts, path = LISTS[name], tmp_path / "texts.gguf"
+    keys = [array("a.texts", STRING, len(texts), b"".join(map(text, texts))), key("a.after", U32, u32(7))]
+    path.write_bytes(file_of([ARCHITECTURE, *keys]))
+    with GgufFile(path) as file:
+        assert (
+            file.strings("a.texts").to_list()
+            == texts
+            == list(map(bytes.decode, file.strings("a.texts").to_bytes()))
+        )
+        assert file.integer("a.after") == 7
