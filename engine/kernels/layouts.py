@@ -8,13 +8,14 @@ TILE = 8  # rows of a matrix that lie together
 HEAD_DIM = 16  # heads are a multiple of it wide where attention is computed by kernels
 # By format: columns of a block, and bytes of a tile's block. The kernels' modules say what lies in them.
 PACKED = {
-    "Q4_0": (32, 160),
+    "Q4_0": (32, 144),
     "Q4_1": (32, 160),
-    "Q5_0": (32, 272),
+    "Q5_0": (32, 176),
+    "Q5_1": (32, 192),
     "Q8_0": (32, 272),
     "Q4_K": (256, 1_184),
-    "Q5_K": (256, 2_208),
-    "Q6_K": (256, 2_192),
+    "Q5_K": (256, 1_440),
+    "Q6_K": (256, 1_680),
 }
 
 

@@ -1,8 +1,8 @@
 """Activations in 8 bits, a scale for each block, rounded as llama.cpp rounds them for the same weights.
 
-A group of rows lies as [32 columns][row][32 bytes]; its scales as [block][row]: for blocks of 32 the scale
-and scale x sum, two floats; for blocks of 256 the scale, in the room of eight floats, and each 32's sum, an
-int.
+A group of rows lies as [32 columns][row][32 bytes]; its scales as [block][row]. For blocks of 32 these are
+the scale, a float, and either scale x sum, a float, or the negative sum, an int. For blocks of 256: the scale
+in the room of eight floats, the sum of each 32, a float, and the negative sum of each 16, an int.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from engine.kernels.numba.tiles import SCALES_32, SCALES_256
+from engine.kernels.numba.tiles import SCALES_32, SCALES_256, SUMS_16, SUMS_32
 from engine.kernels.numba.vectors import F16, F32, FLOATS, INTS, SMALL_BYTES, Emitter, Value, i64
 
 LEAST = 1e-30  # smaller than any activation that matters: a block of zeros needs a scale too
@@ -56,8 +56,8 @@ def _scale(emitter: Emitter, values: list[Value]) -> tuple[Value, Value]:
     return scale, emitter.spread(builder.fdiv(ir.Constant(F32, 127.0), widest))
 
 
-def _round_32(half_sums: bool) -> Any:
-    """Blocks of 32; the scale is a half float, and if `half_sums`, so is scale x sum."""
+def _round_32(with_products: bool) -> Any:
+    """Blocks of 32; the scale is as precise as a half float, and so is scale x sum where that is kept."""
 
     @intrinsic
     def round_32(context: Any, source: Any, x: Any, s: Any, rows: Any, blocks: Any) -> Any:
@@ -77,12 +77,13 @@ def _round_32(half_sums: bool) -> Any:
                 )
                 for part, value in enumerate(ints):
                     emitter.store(builder.trunc(value, SMALL_BYTES), out, 8 * part)
-                stored, total = _halved(emitter, scale), builder.sitofp(_sum(emitter, ints), F32)
-                product = (
-                    _halved(emitter, builder.fmul(scale, total)) if half_sums else builder.fmul(stored, total)
-                )
-                emitter.store(stored, scales, 0)
-                emitter.store(product, scales, 4)
+                total = _sum(emitter, ints)
+                emitter.store(_halved(emitter, scale), scales, 0)
+                if with_products:
+                    product = builder.fmul(scale, builder.sitofp(total, F32))
+                    emitter.store(_halved(emitter, product), scales, 4)
+                else:
+                    emitter.store(builder.neg(total), scales, 4)
                 return []
 
             emitter.loop(arguments[4], [], body)
@@ -113,7 +114,11 @@ def round_256(context: Any, source: Any, x: Any, s: Any, rows: Any, blocks: Any)
                 out, here = emitter.at(x, emitter.times(lane, 32)), ints[4 * part : 4 * part + 4]
                 for quarter, value in enumerate(here):
                     emitter.store(builder.trunc(value, SMALL_BYTES), out, 8 * quarter)
-                emitter.store(_sum(emitter, here), scales, 32 + 4 * part)
+                sums = [_sum(emitter, here[:2]), _sum(emitter, here[2:])]
+                for half, value in enumerate(sums):
+                    emitter.store(builder.neg(value), scales, SUMS_16 + 8 * part + 4 * half)
+                total = builder.sitofp(builder.add(*sums), F32)
+                emitter.store(total, scales, SUMS_32 + 4 * part)
             emitter.store(scale, scales, 0)
             return []
 
@@ -123,5 +128,5 @@ def round_256(context: Any, source: Any, x: Any, s: Any, rows: Any, blocks: Any)
     return types.void(*[types.int64] * 5), generate
 
 
-round_32 = _round_32(half_sums=False)
-round_32_halved = _round_32(half_sums=True)
+round_32 = _round_32(with_products=False)
+round_32_with_products = _round_32(with_products=True)

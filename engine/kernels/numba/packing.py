@@ -7,70 +7,70 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from engine.kernels.numba.tiles import BYTES_32, BYTES_256, FIVES_256, NIBBLES_32, NIBBLES_256
+from engine.kernels.numba.tiles import (
+    BYTES_32,
+    FIVES_32,
+    FIVES_256,
+    FIVES_MINIMA_32,
+    FOURS_32,
+    FOURS_256,
+    FOURS_MINIMA_32,
+    SIXES_256,
+)
 
 OPTIONS = {"nogil": True, "cache": True, "boundscheck": False}
 EIGHT_BITS, EIGHT_BITS_SUMS, EIGHT_BITS_256 = range(3)  # how activations are rounded
 
 
-@njit(**OPTIONS)
-def _put_32(block: np.ndarray, row: int, values: np.ndarray, offset: int) -> None:
-    """32 bytes of a row, four to a vector."""
-    for column in range(32):
-        block[offset + column // 4 * 32 + 4 * row + column % 4] = values[column]
-
-
-@njit(**OPTIONS)
-def _put_nibbles(block: np.ndarray, row: int, values: np.ndarray, offset: int) -> None:
-    """32 values of four bits: the first 16 in the low halves."""
-    for column in range(16):
-        both = values[column] | (values[column + 16] << 4)
-        block[offset + column // 4 * 32 + 4 * row + column % 4] = both
-
-
-@njit(**OPTIONS)
+@njit(**OPTIONS, inline="always")
 def _half(block: np.ndarray, offset: int, row: int, low: int, high: int) -> None:
     block[offset + 2 * row], block[offset + 2 * row + 1] = low, high
 
 
 @njit(**OPTIONS)
+def _put(block: np.ndarray, row: int, values: np.ndarray, offset: int, bits: int) -> None:
+    """32 values of a row, of four to six bits, into a block's bytes from `offset` on."""
+    more = bits - 4
+    for column in range(16):
+        at = offset + column // 4 * 32 + 4 * row + column % 4
+        block[at] = (values[column] & 15) | (values[column + 16] & 15) << 4
+    if more == 0:
+        return
+    per = 8 // more  # vectors of four columns whose further bits lie in one byte
+    for first in range(0, 8, per):
+        for lane in range(4):
+            bits_above = np.uint8(0)
+            for index in range(per):
+                above = values[4 * (first + index) + lane] >> 4
+                bits_above |= above << np.uint8(more * index)
+            block[offset + 128 + first // per * 32 + 4 * row + lane] = bits_above
+
+
+@njit(**OPTIONS)
+def _nibbles(source: np.ndarray, values: np.ndarray) -> None:
+    """16 bytes: the first 16 values in the low halves."""
+    for column in range(16):
+        values[column], values[column + 16] = source[column] & 15, source[column] >> 4
+
+
+@njit(**OPTIONS)
+def _fifth_bits(source: np.ndarray, values: np.ndarray) -> None:
+    """Four bytes: a bit for each value."""
+    for column in range(32):
+        values[column] |= ((source[column // 8] >> np.uint8(column % 8)) & 1) << 4
+
+
+@njit(**OPTIONS)
 def q4_0(raw: np.ndarray, out: np.ndarray) -> None:
-    """(tiles, 8, blocks, 18) -> (tiles, blocks, 160). The minimum is -8 scales."""
+    """(tiles, 8, blocks, 18) -> (tiles, blocks, 144)."""
     values = np.empty(32, np.uint8)
     for tile in range(raw.shape[0]):
         for row in range(8):
             for index in range(raw.shape[2]):
                 source, block = raw[tile, row, index], out[tile, index]
-                bits = np.int64(source[0]) | (np.int64(source[1]) << 8)
-                for column in range(16):
-                    values[column] = source[2 + column] & 15
-                    values[column + 16] = source[2 + column] >> 4
                 _half(block, 0, row, source[0], source[1])
-                least = _times_minus_8(bits)
-                _half(block, 16, row, least & 0xFF, least >> 8)
-                _put_nibbles(block, row, values, 32)
-
-
-@njit(**OPTIONS)
-def _times_minus_8(bits: int) -> int:
-    """Of a half float's bits. Numbers too small for an exponent of their own are multiplied one by one."""
-    sign, exponent, fraction = bits >> 15, (bits >> 10) & 31, bits & 1023
-    if exponent == 31:
-        return bits ^ 0x8000
-    if exponent == 0:
-        fraction = fraction * 8
-        exponent = 0
-        if fraction >= 1024:
-            exponent = 1
-            while fraction >= 2048:
-                fraction //= 2
-                exponent += 1
-            fraction -= 1024
-    elif exponent + 3 >= 31:
-        exponent, fraction = 31, 0
-    else:
-        exponent += 3
-    return ((sign ^ 1) << 15) | (exponent << 10) | fraction
+                _nibbles(source[2:], values)
+                _put(block, row, values, 16, 4)
 
 
 @njit(**OPTIONS)
@@ -81,40 +81,52 @@ def q4_1(raw: np.ndarray, out: np.ndarray) -> None:
         for row in range(8):
             for index in range(raw.shape[2]):
                 source, block = raw[tile, row, index], out[tile, index]
-                for column in range(16):
-                    values[column] = source[4 + column] & 15
-                    values[column + 16] = source[4 + column] >> 4
                 _half(block, 0, row, source[0], source[1])
                 _half(block, 16, row, source[2], source[3])
-                _put_nibbles(block, row, values, 32)
+                _nibbles(source[4:], values)
+                _put(block, row, values, 32, 4)
 
 
 @njit(**OPTIONS)
 def q5_0(raw: np.ndarray, out: np.ndarray) -> None:
-    """(tiles, 8, blocks, 22) -> (tiles, blocks, 272)."""
+    """(tiles, 8, blocks, 22) -> (tiles, blocks, 176)."""
     values = np.empty(32, np.uint8)
     for tile in range(raw.shape[0]):
         for row in range(8):
             for index in range(raw.shape[2]):
                 source, block = raw[tile, row, index], out[tile, index]
-                for column in range(32):
-                    low = np.int64(source[6 + column % 16])
-                    low = low & 15 if column < 16 else low >> 4
-                    high = (np.int64(source[2 + column // 8]) >> (column % 8)) & 1
-                    values[column] = low + 16 * high - 16
                 _half(block, 0, row, source[0], source[1])
-                _put_32(block, row, values, 16)
+                _nibbles(source[6:], values)
+                _fifth_bits(source[2:], values)
+                _put(block, row, values, 16, 5)
 
 
 @njit(**OPTIONS)
-def q8_0(raw: np.ndarray, out: np.ndarray) -> None:
-    """(tiles, 8, blocks, 34) -> (tiles, blocks, 272)."""
+def q5_1(raw: np.ndarray, out: np.ndarray) -> None:
+    """(tiles, 8, blocks, 24) -> (tiles, blocks, 192)."""
+    values = np.empty(32, np.uint8)
     for tile in range(raw.shape[0]):
         for row in range(8):
             for index in range(raw.shape[2]):
                 source, block = raw[tile, row, index], out[tile, index]
                 _half(block, 0, row, source[0], source[1])
-                _put_32(block, row, source[2:], 16)
+                _half(block, 16, row, source[2], source[3])
+                _nibbles(source[8:], values)
+                _fifth_bits(source[4:], values)
+                _put(block, row, values, 32, 5)
+
+
+@njit(**OPTIONS)
+def q8_0(raw: np.ndarray, out: np.ndarray) -> None:
+    """(tiles, 8, blocks, 34) -> (tiles, blocks, 272). Values are made unsigned."""
+    for tile in range(raw.shape[0]):
+        for row in range(8):
+            for index in range(raw.shape[2]):
+                source, block = raw[tile, row, index], out[tile, index]
+                _half(block, 0, row, source[0], source[1])
+                for column in range(32):
+                    at = 16 + column // 4 * 32 + 4 * row + column % 4
+                    block[at] = source[2 + column] ^ np.uint8(128)
 
 
 @njit(**OPTIONS)
@@ -140,15 +152,15 @@ def q4_k(raw: np.ndarray, out: np.ndarray) -> None:
                 for sub in range(8):
                     at = 32 + 144 * sub
                     block[at + row], block[at + 8 + row] = _six_bits(source[4:16], sub)
+                    shift, first = np.uint8(4 * (sub % 2)), 16 + 32 * (sub // 2)
                     for column in range(32):
-                        both = np.int64(source[16 + 32 * (sub // 2) + column])
-                        values[column] = both >> 4 if sub % 2 else both & 15
-                    _put_nibbles(block, row, values, at + 16)
+                        values[column] = (source[first + column] >> shift) & 15
+                    _put(block, row, values, at + 16, 4)
 
 
 @njit(**OPTIONS)
 def q5_k(raw: np.ndarray, out: np.ndarray) -> None:
-    """(tiles, 8, blocks, 176) -> (tiles, blocks, 2208)."""
+    """(tiles, 8, blocks, 176) -> (tiles, blocks, 1440)."""
     values = np.empty(32, np.uint8)
     for tile in range(raw.shape[0]):
         for row in range(8):
@@ -157,41 +169,43 @@ def q5_k(raw: np.ndarray, out: np.ndarray) -> None:
                 _half(block, 0, row, source[0], source[1])
                 _half(block, 16, row, source[2], source[3])
                 for sub in range(8):
-                    at = 32 + 272 * sub
+                    at = 32 + 176 * sub
                     block[at + row], block[at + 8 + row] = _six_bits(source[4:16], sub)
+                    shift, first = np.uint8(4 * (sub % 2)), 48 + 32 * (sub // 2)
                     for column in range(32):
-                        both = np.int64(source[48 + 32 * (sub // 2) + column])
-                        low = both >> 4 if sub % 2 else both & 15
-                        values[column] = low | (((np.int64(source[16 + column]) >> sub) & 1) << 4)
-                    _put_32(block, row, values, at + 16)
+                        low = (source[first + column] >> shift) & 15
+                        values[column] = low | (((source[16 + column] >> np.uint8(sub)) & 1) << 4)
+                    _put(block, row, values, at + 16, 5)
 
 
 @njit(**OPTIONS)
 def q6_k(raw: np.ndarray, out: np.ndarray) -> None:
-    """(tiles, 8, blocks, 210) -> (tiles, blocks, 2192)."""
+    """(tiles, 8, blocks, 210) -> (tiles, blocks, 1680)."""
+    values = np.empty(32, np.uint8)
     for tile in range(raw.shape[0]):
         for row in range(8):
             for index in range(raw.shape[2]):
                 source, block = raw[tile, row, index], out[tile, index]
                 _half(block, 0, row, source[208], source[209])
-                for part in range(16):
-                    block[16 + 136 * part + row] = source[192 + part]
-                for column in range(256):
-                    side, within = column // 128, column % 128
-                    low = np.int64(source[64 * side + within % 64])
-                    low = low & 15 if within < 64 else low >> 4
-                    high = (np.int64(source[128 + 32 * side + within % 32]) >> (2 * (within // 32))) & 3
-                    at = 16 + 136 * (column // 16) + 8 + column % 16 // 4 * 32 + 4 * row + column % 4
-                    block[at] = (low | (high << 4)) - 32
+                for sub in range(8):
+                    at, side, within = 16 + 208 * sub, sub // 4, sub % 4
+                    block[at + row], block[at + 8 + row] = source[192 + 2 * sub], source[193 + 2 * sub]
+                    low, high = 64 * side + 32 * (within % 2), 128 + 32 * side
+                    shift, above = np.uint8(4 * (within // 2)), np.uint8(2 * within)
+                    for column in range(32):
+                        four = (source[low + column] >> shift) & 15
+                        values[column] = four | (((source[high + column] >> above) & 3) << 4)
+                    _put(block, row, values, at + 16, 6)
 
 
 # By a format's name: what packs it, into which layout of `tiles`, and how activations are rounded for it.
 PACKERS = {
-    "Q4_0": (q4_0, NIBBLES_32, EIGHT_BITS),
-    "Q4_1": (q4_1, NIBBLES_32, EIGHT_BITS_SUMS),
-    "Q5_0": (q5_0, BYTES_32, EIGHT_BITS),
+    "Q4_0": (q4_0, FOURS_32, EIGHT_BITS),
+    "Q4_1": (q4_1, FOURS_MINIMA_32, EIGHT_BITS_SUMS),
+    "Q5_0": (q5_0, FIVES_32, EIGHT_BITS),
+    "Q5_1": (q5_1, FIVES_MINIMA_32, EIGHT_BITS_SUMS),
     "Q8_0": (q8_0, BYTES_32, EIGHT_BITS),
-    "Q4_K": (q4_k, NIBBLES_256, EIGHT_BITS_256),
+    "Q4_K": (q4_k, FOURS_256, EIGHT_BITS_256),
     "Q5_K": (q5_k, FIVES_256, EIGHT_BITS_256),
-    "Q6_K": (q6_k, BYTES_256, EIGHT_BITS_256),
+    "Q6_K": (q6_k, SIXES_256, EIGHT_BITS_256),
 }

@@ -19,7 +19,7 @@ from engine.kernels.numba.atomics import add, get, pause, put
 from engine.kernels.numba.maths import bits_as_float, by_gelu_tanh, by_sigmoid, by_silu
 from engine.kernels.numba.memory import OPTIONS, whole
 from engine.kernels.numba.products import multiply_tiles, round_rows
-from engine.kernels.numba.tiles import MOST
+from engine.kernels.numba.tiles import GROUP
 
 WORDS = 32  # of an operation
 
@@ -52,7 +52,7 @@ LANE = 4  # of each layer: addresses of keys and values, bytes of a head, the fi
 RECORD_BYTES = 32 << 20  # at most, of what single chunks made
 FEW = 8  # rows, up to which chunks are looked at by threads of their own
 BLOCK = 32  # rows whose queries look together otherwise
-INLINE = 2 * MOST  # rows, up to which a thread does what is done to each by itself
+INLINE = 2 * GROUP  # rows, up to which a thread does what is done to each by itself
 
 TICKET, DONE, CLOSED, RESTING, IS_RUNNING, FIELDS = 0, 64, 128, 192, 256, 320  # bytes: each on its own line
 BYTES = FIELDS + 16
@@ -217,10 +217,10 @@ def _look_apart(op: np.ndarray, frame: np.ndarray, piece: int) -> None:
     chunks, queries, record = _chunks(op, frame), frame[ROWS] * (op[COUNT] // op[SHARED]), _record(op)
     head, at = piece // chunks, piece % chunks
     chunk = _first_chunk(op, frame[START]) + at
-    scores = np.empty(MOST * attention.ROOM, np.float32)
-    for first in range(0, queries, MOST):
+    scores = np.empty(attention.MOST * attention.ROOM, np.float32)
+    for first in range(0, queries, attention.MOST):
         out = frame[RECORDS] + ((head * queries + first) * chunks + at) * record
-        count = min(MOST, queries - first)
+        count = min(attention.MOST, queries - first)
         _look(op, frame, head, chunk, first, count, scores.ctypes.data, out, chunks * record)
 
 
@@ -251,12 +251,12 @@ def _look_together(op: np.ndarray, frame: np.ndarray, piece: int) -> None:
     queries = (end - begin) * group
     totals = np.empty((queries, attention.HEAD + dim), np.float32)
     totals[:, :2] = 0.0
-    made = np.empty((MOST, attention.HEAD + dim), np.float32)
-    scores = np.empty(MOST * attention.ROOM, np.float32)
+    made = np.empty((attention.MOST, attention.HEAD + dim), np.float32)
+    scores = np.empty(attention.MOST * attention.ROOM, np.float32)
     oldest = _first_chunk(op, frame[START] + begin)
     for chunk in range(oldest, (frame[START] + end - 1) // attention.CHUNK + 1):
-        for first in range(0, queries, MOST):
-            count = min(MOST, queries - first)
+        for first in range(0, queries, attention.MOST):
+            count = min(attention.MOST, queries - first)
             query = begin * group + first
             _look(op, frame, head, chunk, query, count, scores.ctypes.data, made.ctypes.data, record)
             for row in range(count):
@@ -311,7 +311,7 @@ def _pieces(op: np.ndarray, frame: np.ndarray, threads: int) -> int:
         return op[SHARED] * ((count + BLOCK - 1) // BLOCK)
     if kind == JOIN:
         return count * op[COUNT] if _is_apart(op, frame) else 0
-    return (count + MOST - 1) // MOST
+    return (count + GROUP - 1) // GROUP
 
 
 @njit(**OPTIONS)
@@ -339,8 +339,8 @@ def _perform(op: np.ndarray, frame: np.ndarray, piece: int, pieces: int) -> None
     elif kind == JOIN:
         _join(op, frame, piece)
     else:
-        first = piece * MOST
-        count = min(MOST, frame[ROWS] - first)
+        first = piece * GROUP
+        count = min(GROUP, frame[ROWS] - first)
         if kind == NORM:
             _norm_group(op, frame, first, count)
         elif kind == HEADS:

@@ -1,7 +1,11 @@
-"""Eight rows of a matrix by up to three rows of activations: the innermost products, one per layout.
+"""Eight rows of a matrix by a few rows of activations: the innermost products, one per layout.
 
 A tile is eight rows of a matrix. Its bytes lie in the order in which they are needed: of each four columns
-the eight rows' values, 32 bytes, so that a lane of a vector is a row and nothing is summed across lanes.
+the eight rows' values, 32 bytes, so that a lane of a vector is a row and nothing is summed across lanes. Of
+32 columns, the first 16 lie in the low halves of 128 bytes and the others in the high halves; bits above the
+fourth follow, for each byte from the lowest on in the order of these vectors. All weights are unsigned; what
+makes them signed is the activations' sum, times what they are too large by.
+
 Each row of activations comes out the same, to the bit, however many are computed together.
 """
 
@@ -14,211 +18,283 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from engine.kernels.numba.vectors import BYTES, FLOATS, INTS, SMALL_BYTES, Emitter, Value, constant, i64
+from engine.kernels.numba.instructions import BEST, Avx2
+from engine.kernels.numba.vectors import BYTES, FLOATS, INTS, SHORTS, SMALL_BYTES, Value, constant, i64
 
 AHEAD = 4_096  # bytes that the memory is asked for beforehand
-MOST = 3  # rows of activations together: more, and the registers don't suffice
-SCALES_32, SCALES_256 = 8, 64  # bytes of a row's block of activations: see `activations`
+GROUP = 3  # rows of activations that lie together
+SCALES_32, SCALES_256 = 8, 128  # bytes of a row's block of activations: see `activations`
+SUMS_32, SUMS_16 = 32, 64  # in those of 256: where the sums stand
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a tile lies in memory: `block` columns of it are `bytes`, and `emit` multiplies them."""
+    """How a tile lies in memory: `block` columns of it are `bytes`, and `multiply` does that."""
 
     block: int
     bytes: int
-    emit: Callable[[Emitter, Value, Value, Value, Value, int], list[Value]]
+    multiply: Callable[[Avx2, Value, Rows, Value], list[Value]]
 
 
-def _dot(emitter: Emitter, weights: list[Value], x: Value, first: int, most: int) -> Value:
-    """Vectors of unsigned weights by activations from byte `first` on: eight ints.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of activations, in groups of `GROUP` but for the last: where each group's bytes lie, and
+    its scales. `record` are the bytes of a row's scales of a block."""
 
-    `most` products fit into a short.
-    """
-    builder, sums, total = emitter.builder, None, None
-    for index, weight in enumerate(weights):
-        pairs = emitter.multiply_pairs(weight, emitter.four_bytes(x, first + 4 * index))
-        sums = pairs if sums is None else builder.add(sums, pairs)
-        if (index + 1) % most == 0 or index + 1 == len(weights):
-            ints = emitter.add_pairs(sums)
-            total, sums = ints if total is None else builder.add(total, ints), None
-    return total
+    count: int
+    x: tuple[Value, ...]
+    s: tuple[Value, ...]
+    record: int
+
+    def group(self, row: int) -> int:
+        """How many rows lie together with this one."""
+        return min(GROUP, self.count - row // GROUP * GROUP)
+
+    def at(self, emitter: Avx2, index: Value, columns: int) -> Rows:
+        """The same from a block on."""
+        sizes = [self.group(row) for row in range(0, self.count, GROUP)]
+        x = [
+            emitter.at(base, emitter.times(index, columns * size))
+            for base, size in zip(self.x, sizes, strict=True)
+        ]
+        s = [
+            emitter.at(base, emitter.times(index, self.record * size))
+            for base, size in zip(self.s, sizes, strict=True)
+        ]
+        return Rows(self.count, tuple(x), tuple(s), self.record)
+
+    def part(self, emitter: Avx2, index: Value, columns: int, scales: int) -> Rows:
+        """The same from a part of a block on, of so many columns and bytes of scales."""
+        x = [
+            emitter.at(base, emitter.times(index, columns * self.group(GROUP * number)))
+            for number, base in enumerate(self.x)
+        ]
+        s = [emitter.at(base, emitter.times(index, scales)) for base in self.s]
+        return Rows(self.count, tuple(x), tuple(s), self.record)
+
+    def bytes(self, row: int) -> tuple[Value, int]:
+        """Where a row's 32 bytes lie: an address, and bytes on from it."""
+        return self.x[row // GROUP], 32 * (row % GROUP)
+
+    def scales(self, row: int) -> tuple[Value, int]:
+        """And its scales."""
+        return self.s[row // GROUP], self.record * (row % GROUP)
 
 
-def _signed_dot(emitter: Emitter, weights: list[Value], x: Value, first: int, most: int) -> Value:
-    """The same with signed weights."""
-    builder, sums, total = emitter.builder, None, None
-    for index, weight in enumerate(weights):
-        turned = emitter.signed_as(emitter.four_bytes(x, first + 4 * index), weight)
-        pairs = emitter.multiply_pairs(emitter.signed_as(weight, weight), turned)
-        sums = pairs if sums is None else builder.add(sums, pairs)
-        if (index + 1) % most == 0 or index + 1 == len(weights):
-            ints = emitter.add_pairs(sums)
-            total, sums = ints if total is None else builder.add(total, ints), None
-    return total
-
-
-def _nibbles(emitter: Emitter, base: Value, offset: int) -> list[Value]:
-    """128 bytes as eight vectors: the low halves first."""
-    stored = [emitter.load(base, offset + 32 * part, BYTES) for part in range(4)]
-    return [emitter.low(part) for part in stored] + [emitter.high(part) for part in stored]
-
-
-def _bytes(emitter: Emitter, base: Value, offset: int, count: int) -> list[Value]:
-    return [emitter.load(base, offset + 32 * part, BYTES) for part in range(count)]
-
-
-def _fetch(emitter: Emitter, base: Value, size: int) -> None:
+def _fetch(emitter: Avx2, base: Value, size: int) -> None:
     for offset in range(0, size, 64):
         emitter.prefetch(base, AHEAD + offset)
 
 
-def nibbles_32(emitter: Emitter, w: Value, x: Value, s: Value, blocks: Value, rows: int) -> list[Value]:
-    """Of 32 columns: 8 half scales, 8 half minima, 128 bytes of nibbles."""
+def stored_bytes(bits: int) -> int:
+    """Bytes of 32 columns of a tile."""
+    return 32 * bits
+
+
+def _values(emitter: Avx2, base: Value, offset: int, bits: int) -> list[Value]:
+    """32 columns of so many bits: eight vectors of bytes."""
     builder = emitter.builder
-
-    def body(index: Value, sums: list[Value]) -> list[Value]:
-        block, active = (
-            emitter.at(w, emitter.times(index, 160)),
-            emitter.at(x, emitter.times(index, 32 * rows)),
-        )
-        scales = emitter.at(s, emitter.times(index, SCALES_32 * rows))
-        _fetch(emitter, block, 128)
-        values, scale, least = (
-            _nibbles(emitter, block, 32),
-            emitter.halves(block, 0),
-            emitter.halves(block, 16),
-        )
-        out = []
-        for row in range(rows):
-            dot = builder.sitofp(_dot(emitter, values, active, 32 * row, 8), FLOATS)
-            both = builder.fmul(scale, emitter.float(scales, SCALES_32 * row))
-            added = emitter.fma(dot, both, sums[row])
-            out.append(emitter.fma(least, emitter.float(scales, SCALES_32 * row + 4), added))
-        return out
-
-    return emitter.loop(blocks, [constant(FLOATS, 0)] * rows, body)
+    if bits == 8:
+        return [emitter.load(base, offset + 32 * index, BYTES) for index in range(8)]
+    halves = [emitter.load(base, offset + 32 * index, BYTES) for index in range(4)]
+    low = [emitter.low(half) for half in halves] + [emitter.high(half) for half in halves]
+    more = bits - 4
+    if more == 0:
+        return low
+    per = 8 // more  # vectors whose further bits lie in one byte
+    above = [emitter.load(base, offset + 128 + 32 * index, SHORTS) for index in range(8 // per)]
+    mask, out = constant(BYTES, ((1 << more) - 1) << 4), []
+    for index, value in enumerate(low):
+        left = 4 - more * (index % per)  # what brings them above the four
+        moved = above[index // per]
+        if left > 0:
+            moved = builder.shl(moved, constant(SHORTS, left))
+        elif left < 0:
+            moved = builder.lshr(moved, constant(SHORTS, -left))
+        out.append(builder.or_(value, builder.and_(builder.bitcast(moved, BYTES), mask)))
+    return out
 
 
-def bytes_32(emitter: Emitter, w: Value, x: Value, s: Value, blocks: Value, rows: int) -> list[Value]:
-    """Of 32 columns: 8 half scales, 256 signed bytes."""
-    builder = emitter.builder
-
-    def body(index: Value, sums: list[Value]) -> list[Value]:
-        block, active = (
-            emitter.at(w, emitter.times(index, 272)),
-            emitter.at(x, emitter.times(index, 32 * rows)),
-        )
-        scales = emitter.at(s, emitter.times(index, SCALES_32 * rows))
-        _fetch(emitter, block, 256)
-        values, scale = _bytes(emitter, block, 16, 8), emitter.halves(block, 0)
-        out = []
-        for row in range(rows):
-            dot = builder.sitofp(_signed_dot(emitter, values, active, 32 * row, 1), FLOATS)
-            both = builder.fmul(scale, emitter.float(scales, SCALES_32 * row))
-            out.append(emitter.fma(dot, both, sums[row]))
-        return out
-
-    return emitter.loop(blocks, [constant(FLOATS, 0)] * rows, body)
+def _ints(emitter: Avx2, base: Value, offset: int) -> Value:
+    """One int, eight times."""
+    return emitter.builder.bitcast(emitter.float(base, offset), INTS)
 
 
-def _with_minima(stored: int) -> Callable[..., list[Value]]:
-    """Of 256 columns: 8 half scales, 8 half minima; of each 32: 8 scales, 8 minima, `stored` bytes."""
-    part, whole = 16 + stored, 32 + 8 * (16 + stored)
+def _blocks_of_32(bits: int, has_minima: bool) -> Layout:
+    """8 half scales, 8 half minima if there are any, and the values; else these are centred."""
+    first = 32 if has_minima else 16
+    size = first + stored_bytes(bits)
 
-    def emit(emitter: Emitter, w: Value, x: Value, s: Value, blocks: Value, rows: int) -> list[Value]:
+    def multiply(emitter: Avx2, w: Value, rows: Rows, blocks: Value) -> list[Value]:
         builder = emitter.builder
 
         def body(index: Value, sums: list[Value]) -> list[Value]:
-            block = emitter.at(w, emitter.times(index, whole))
-            active = emitter.at(x, emitter.times(index, 256 * rows))
-            scales = emitter.at(s, emitter.times(index, SCALES_256 * rows))
-
-            def sub(at: Value, ints: list[Value]) -> list[Value]:
-                here = emitter.at(block, builder.add(emitter.times(at, part), i64(32)))
-                x_here = emitter.at(active, emitter.times(at, 32 * rows))
-                s_here = emitter.at(scales, emitter.times(at, 4))
-                _fetch(emitter, here, stored)
-                values = _nibbles(emitter, here, 16) if stored == 128 else _bytes(emitter, here, 16, 8)
-                scale = builder.zext(emitter.load(here, 0, SMALL_BYTES), INTS)
-                least = builder.zext(emitter.load(here, 8, SMALL_BYTES), INTS)
-                most, out = (8 if stored == 128 else 4), []
-                for row in range(rows):
-                    dot = _dot(emitter, values, x_here, 32 * row, most)
-                    out.append(builder.add(ints[2 * row], builder.mul(dot, scale)))
-                    sum_32 = builder.bitcast(emitter.float(s_here, SCALES_256 * row + 32), INTS)
-                    out.append(builder.add(ints[2 * row + 1], builder.mul(sum_32, least)))
-                return out
-
-            ints = emitter.loop(i64(8), [constant(INTS, 0)] * (2 * rows), sub)
-            scale, least, out = emitter.halves(block, 0), emitter.halves(block, 16), []
-            for row in range(rows):
-                factor = emitter.float(scales, SCALES_256 * row)
-                dot, low = (builder.sitofp(value, FLOATS) for value in ints[2 * row : 2 * row + 2])
-                added = emitter.fma(dot, builder.fmul(scale, factor), sums[row])
-                out.append(emitter.fma(low, builder.fneg(builder.fmul(least, factor)), added))
+            block, here = emitter.at(w, emitter.times(index, size)), rows.at(emitter, index, 32)
+            _fetch(emitter, block, size)
+            values, scale = _values(emitter, block, first, bits), emitter.halves(block, 0)
+            least, out = emitter.halves(block, 16) if has_minima else None, []
+            for row in range(rows.count):
+                (x, offset), (s, at) = here.bytes(row), here.scales(row)
+                start = constant(INTS, 0)
+                if not has_minima:
+                    start = builder.shl(_ints(emitter, s, at + 4), constant(INTS, bits - 1))
+                dot = builder.sitofp(emitter.dot(values, x, offset, bits, start), FLOATS)
+                added = emitter.fma(dot, builder.fmul(scale, emitter.float(s, at)), sums[row])
+                if has_minima:
+                    added = emitter.fma(least, emitter.float(s, at + 4), added)
+                out.append(added)
             return out
 
-        return emitter.loop(blocks, [constant(FLOATS, 0)] * rows, body)
+        return emitter.loop(blocks, [constant(FLOATS, 0)] * rows.count, body)
 
-    return emit
+    return Layout(32, size, multiply)
 
 
-def bytes_256(emitter: Emitter, w: Value, x: Value, s: Value, blocks: Value, rows: int) -> list[Value]:
-    """Of 256 columns: 8 half scales; of each 16: 8 signed scales, 128 signed bytes of at most six bits."""
-    builder = emitter.builder
+def _blocks_of_256(
+    size: int,
+    first: int,
+    part: int,
+    parts: Callable[[Avx2, Value, Value, Rows, Value, list[Value]], list[Value]],
+) -> Layout:
+    """Blocks of eight parts of 32 columns, `part` bytes each from byte `first` on, after 8 half scales.
 
-    def body(index: Value, sums: list[Value]) -> list[Value]:
-        block = emitter.at(w, emitter.times(index, 16 + 16 * 136))
-        active = emitter.at(x, emitter.times(index, 256 * rows))
-        scales = emitter.at(s, emitter.times(index, SCALES_256 * rows))
+    `parts(emitter, block, here, rows, number, sums)` adds one to what the block comes to.
+    """
 
-        def sub(at: Value, ints: list[Value]) -> list[Value]:  # two sixteens
-            here = emitter.at(block, builder.add(emitter.times(at, 272), i64(16)))
-            x_here = emitter.at(active, emitter.times(at, 32 * rows))
-            _fetch(emitter, here, 256)
-            out = list(ints)
-            for half in range(2):
-                values = _bytes(emitter, here, 136 * half + 8, 4)
-                scale = builder.sext(emitter.load(here, 136 * half, SMALL_BYTES), INTS)
-                for row in range(rows):
-                    dot = _signed_dot(emitter, values, x_here, 32 * row + 16 * half, 4)
-                    out[row] = builder.add(out[row], builder.mul(dot, scale))
+    def multiply(emitter: Avx2, w: Value, rows: Rows, blocks: Value) -> list[Value]:
+        builder = emitter.builder
+
+        def body(index: Value, sums: list[Value]) -> list[Value]:
+            block, active = emitter.at(w, emitter.times(index, size)), rows.at(emitter, index, 256)
+
+            def sub(number: Value, carried: list[Value]) -> list[Value]:
+                here = emitter.at(block, builder.add(emitter.times(number, part), i64(first)))
+                return parts(emitter, block, here, active, number, carried)
+
+            inner = emitter.loop(i64(8), [constant(FLOATS, 0)] * rows.count, sub)
+            out = []
+            for row, value in enumerate(inner):
+                s, at = active.scales(row)
+                out.append(emitter.fma(value, emitter.float(s, at), sums[row]))
             return out
 
-        ints = emitter.loop(i64(8), [constant(INTS, 0)] * rows, sub)
-        scale, out = emitter.halves(block, 0), []
-        for row in range(rows):
-            factor = builder.fmul(scale, emitter.float(scales, SCALES_256 * row))
-            out.append(emitter.fma(builder.sitofp(ints[row], FLOATS), factor, sums[row]))
+        return emitter.loop(blocks, [constant(FLOATS, 0)] * rows.count, body)
+
+    return Layout(256, size, multiply)
+
+
+def _with_minima(bits: int) -> Layout:
+    """8 half scales, 8 half minima; of each 32 columns: 8 scales, 8 minima, the values."""
+    part = 16 + stored_bytes(bits)
+
+    def parts(
+        emitter: Avx2, block: Value, here: Value, rows: Rows, number: Value, sums: list[Value]
+    ) -> list[Value]:
+        builder = emitter.builder
+        _fetch(emitter, here, part)
+        active = rows.part(emitter, number, 32, 4)
+        values = _values(emitter, here, 16, bits)
+        scale, least = (
+            builder.fmul(
+                builder.uitofp(builder.zext(emitter.load(here, 8 * which, SMALL_BYTES), INTS), FLOATS),
+                emitter.halves(block, 16 * which),
+            )
+            for which in (0, 1)
+        )
+        below, out = builder.fneg(least), []
+        for row in range(rows.count):
+            (x, offset), (s, at) = active.bytes(row), active.scales(row)
+            dot = builder.sitofp(emitter.dot(values, x, offset, bits, constant(INTS, 0)), FLOATS)
+            added = emitter.fma(below, emitter.float(s, at + SUMS_32), sums[row])
+            out.append(emitter.fma(dot, scale, added))
         return out
 
-    return emitter.loop(blocks, [constant(FLOATS, 0)] * rows, body)
+    return _blocks_of_256(32 + 8 * part, 32, part, parts)
 
 
-NIBBLES_32, BYTES_32, NIBBLES_256, FIVES_256, BYTES_256 = range(5)
+def _sixteens(bits: int) -> Layout:
+    """8 half scales; of each 32 columns: two times 8 signed scales, for 16 columns each, and the values."""
+    part = 16 + stored_bytes(bits)
+
+    def parts(
+        emitter: Avx2, block: Value, here: Value, rows: Rows, number: Value, sums: list[Value]
+    ) -> list[Value]:
+        builder, out = emitter.builder, list(sums)
+        _fetch(emitter, here, part)
+        active = rows.part(emitter, number, 32, 8)
+        values, whole = _values(emitter, here, 16, bits), emitter.halves(block, 0)
+        for half in range(2):
+            stored = builder.sext(emitter.load(here, 8 * half, SMALL_BYTES), INTS)
+            scale = builder.fmul(builder.sitofp(stored, FLOATS), whole)
+            for row in range(rows.count):
+                (x, offset), (s, at) = active.bytes(row), active.scales(row)
+                less = builder.shl(_ints(emitter, s, at + SUMS_16 + 4 * half), constant(INTS, bits - 1))
+                chosen = values[4 * half : 4 * half + 4]
+                dot = emitter.dot(chosen, x, offset + 16 * half, bits, less)
+                out[row] = emitter.fma(builder.sitofp(dot, FLOATS), scale, out[row])
+        return out
+
+    return _blocks_of_256(16 + 8 * part, 16, part, parts)
+
+
+FOURS_32, FOURS_MINIMA_32, FIVES_32, FIVES_MINIMA_32, BYTES_32, FOURS_256, FIVES_256, SIXES_256 = range(8)
 LAYOUTS = (
-    Layout(32, 160, nibbles_32),
-    Layout(32, 272, bytes_32),
-    Layout(256, 32 + 8 * 144, _with_minima(128)),
-    Layout(256, 32 + 8 * 272, _with_minima(256)),
-    Layout(256, 16 + 16 * 136, bytes_256),
+    _blocks_of_32(4, has_minima=False),
+    _blocks_of_32(4, has_minima=True),
+    _blocks_of_32(5, has_minima=False),
+    _blocks_of_32(5, has_minima=True),
+    _blocks_of_32(8, has_minima=False),
+    _with_minima(4),
+    _with_minima(5),
+    _sixteens(6),
 )
 
 
-def make(layout: Layout, rows: int) -> Any:
-    """`tile(w, x, s, out, stride, blocks)`: addresses, bytes between rows of the output, blocks in a row."""
+MOST = BEST.ROWS  # rows of activations at a time
+COUNTS = tuple(sorted({1, 2, GROUP, MOST}))
 
-    @intrinsic
-    def tile(context: Any, w: Any, x: Any, s: Any, out: Any, stride: Any, blocks: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            emitter = Emitter(builder)
-            w, x, s, out = (emitter.pointer(address) for address in arguments[:4])
-            sums = layout.emit(emitter, w, x, s, arguments[5], rows)
-            for row, value in enumerate(sums):
-                emitter.store(value, out, emitter.times(arguments[4], row))
-            return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 6), generate
+@intrinsic
+def tile(
+    context: Any, layout: Any, count: Any, w: Any, x: Any, s: Any, out: Any, stride: Any, blocks: Any
+) -> Any:
+    """A tile, blocks of a layout, by a `count` of rows that is one of `COUNTS`.
 
-    return tile
+    Addresses of the tile, the activations, their scales and the output, whose rows are `stride` bytes apart.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        end = builder.append_basic_block()
+        chosen = builder.switch(builder.add(builder.shl(arguments[0], i64(3)), arguments[1]), end)
+        for number, layout in enumerate(LAYOUTS):
+            for count in COUNTS:
+                block = builder.append_basic_block()
+                chosen.add_case(i64(8 * number + count), block)
+                builder.position_at_end(block)
+                _emit(BEST(builder), layout, count, *arguments[2:])
+                builder.branch(end)
+        builder.position_at_end(end)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 8), generate
+
+
+def _emit(
+    emitter: Avx2,
+    layout: Layout,
+    count: int,
+    w: Value,
+    x: Value,
+    s: Value,
+    out: Value,
+    stride: Value,
+    blocks: Value,
+) -> None:
+    record = SCALES_32 if layout.block == 32 else SCALES_256
+    w, x, s, out = (emitter.pointer(address) for address in (w, x, s, out))
+    groups = range(-(-count // GROUP))
+    xs = [emitter.at(x, emitter.times(blocks, layout.block * GROUP * group)) for group in groups]
+    ss = [emitter.at(s, emitter.times(blocks, record * GROUP * group)) for group in groups]
+    sums = layout.multiply(emitter, w, Rows(count, tuple(xs), tuple(ss), record), blocks)
+    for row, value in enumerate(sums):
+        emitter.store(value, out, emitter.times(stride, row))

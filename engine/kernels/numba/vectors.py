@@ -90,18 +90,6 @@ class Emitter:
         shifted = self.builder.lshr(self.builder.bitcast(value, SHORTS), constant(SHORTS, 4))
         return self.low(self.builder.bitcast(shifted, BYTES))
 
-    def multiply_pairs(self, unsigned: Value, signed: Value) -> Value:
-        """Bytes by bytes, neighbours added: 16 shorts, which must not overflow."""
-        return self.call("llvm.x86.avx2.pmadd.ub.sw", SHORTS, unsigned, signed)
-
-    def add_pairs(self, shorts: Value) -> Value:
-        """Neighbours added: 8 ints."""
-        return self.call("llvm.x86.avx2.pmadd.wd", INTS, shorts, constant(SHORTS, 1))
-
-    def signed_as(self, value: Value, sign: Value) -> Value:
-        """Bytes, negated where `sign` is negative, and 0 where that is 0."""
-        return self.call("llvm.x86.avx2.psign.b", BYTES, value, sign)
-
     def fma(self, one: Value, other: Value, added: Value) -> Value:
         """One times other, plus added, rounded once."""
         return self.call("llvm.fma.v8f32", FLOATS, one, other, added)
