@@ -1,4 +1,4 @@
-"""The engine alone: `python -m engine info | generate | tokenize | plan | synth`."""
+"""The engine alone: `python -m engine info | generate | tokenize | plan | synth | compile`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +29,7 @@ from engine.api import (
 )
 
 PLAIN = Sampling()
+KV = ("f32", "f16", "bf16", "q8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,8 +87,10 @@ def generate(options: argparse.Namespace) -> None:
         threads=options.threads,
         drafter=options.drafter,
         mmproj=options.mmproj,
-        packs=options.packed,
+        kv=options.kv,
+        packs=False if options.decoded else None,
         lookup=options.lookup,
+        say=partial(print, file=sys.stderr, flush=True),
     )
     try:
         request = replace(request, sampling=_sampling(options, engine.info.sampling))
@@ -121,6 +125,21 @@ def plan(options: argparse.Namespace) -> None:
         quant=options.quant,
     )
     print(_json(made.as_dict()) if options.json else describe_plan(made))
+
+
+def compile_kernels(options: argparse.Namespace) -> None:
+    """Compile what models are run with for this processor; otherwise the first to be opened waits for it."""
+    from engine import device, kernels
+    from engine.kernels import compiled
+
+    if not kernels.can_run():
+        print("This processor can't run what would be compiled; models run without it, more slowly.")
+        return
+    if not compiled.is_ready():
+        with device.gentle_start():
+            from engine.kernels.warm import warm
+        warm(lambda step: print(f"Compiling {step.done + 1} of {step.total}: {step.words}", flush=True))
+    print(f"All is compiled, in {compiled.folder()}.")
 
 
 def synth(options: argparse.Namespace) -> None:
@@ -228,6 +247,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_json(tokens, "print one JSON object")
     _add_plan(_command(commands, "plan", plan, "say what memory a model takes"))
     _add_synth(commands)
+    words = "compile what models are run with for this processor"
+    once = commands.add_parser("compile", help=words, description=compile_kernels.__doc__)
+    once.set_defaults(run=compile_kernels)
     return parser
 
 
@@ -252,7 +274,7 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     command.add_argument("--context", type=int, help="tokens (default: all that the model was trained for)")
     command.add_argument("--mmproj", type=Path, help="its vision part: a file, or the config.json")
     command.add_argument("--drafter", type=Path, help="its drafter: a file, or a config.json")
-    command.add_argument("--kv", choices=("bf16", "q8", "f32"), help="how keys and values are held")
+    command.add_argument("--kv", choices=KV, help="how keys and values are held")
     command.add_argument("--reserve", help="memory left to the desktop and other programs")
     command.add_argument("--quant", help="how a config.json's model would be stored, such as Q4_K_M")
     _add_json(command, "print one JSON object, with every tensor")
@@ -309,8 +331,9 @@ def _add_generate(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--threads", type=int, help="processor threads (default: one for each core)")
     command.add_argument(
-        "--packed", action="store_true", help="leave weights as they are stored: quicker, and less memory"
+        "--decoded", action="store_true", help="decode all weights: exact, but slower, and more memory"
     )
+    command.add_argument("--kv", choices=KV, help="how keys and values are held (default: f16; decoded: f32)")
     command.add_argument(
         "--no-lookup",
         dest="lookup",

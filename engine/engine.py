@@ -50,19 +50,23 @@ class Engine:
         *,
         context: int | None = None,
         threads: int | None = None,
-        kv: str = "f32",
+        kv: str | None = None,
         drafter: Path | None = None,
         mmproj: Path | None = None,
-        packs: bool = False,
+        packs: bool | None = None,
         lookup: bool = True,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`mmproj`: the model's vision half, a file or a folder. For the rest see `engine.loaded.load`."""
+        """`mmproj`: the model's vision half, a file or a folder. For the rest see `engine.loaded.load`.
+
+        `say` is called on the engine thread.
+        """
         self._inbox: SimpleQueue[Job | None] = SimpleQueue()  # None: close
         self._lock, self._is_closed = Lock(), False
         self._scheduler = Scheduler()
         self._loaded: Loaded
         outcome: SimpleQueue[EngineError | None] = SimpleQueue()
-        load_it = partial(load, path, context, threads, kv, drafter, mmproj, packs, lookup)
+        load_it = partial(load, path, context, threads, kv, drafter, mmproj, packs, lookup, say)
         self._thread = Thread(target=self._run, args=(load_it, outcome), name="engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)  # a thread inside torch must not outlive the interpreter

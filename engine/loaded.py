@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import torch
 
-from engine import device, models
+from engine import device, kernels, models
 from engine.api import BadRequest, ModelInfo, Request
 from engine.cache.prefix import Prefixes
-from engine.cache.storage import F32, STORAGES, Storage
+from engine.cache.storage import STORAGES, Storage, usual
 from engine.draft.dflash import DFlash
+from engine.kernels import compiled, warm
+from engine.kernels.layouts import can_pack
 from engine.layers.decoder import Decoder
 from engine.models import dflash
 from engine.runner import Runner, looked_up
@@ -62,18 +65,20 @@ def load(
     path: Path,
     context: int | None,
     threads: int | None,
-    kv: str = F32.name,
+    kv: str | None = None,
     drafter: Path | None = None,
     mmproj: Path | None = None,
-    packs: bool = False,
+    packs: bool | None = None,
     lookup: bool = True,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
     """Read a model file, on the thread that will run it: torch's own threads belong to their caller.
 
     `kv` is how keys and values are kept: see `engine.cache.storage`. `drafter`, and `mmproj`, what
-    the model sees with: a file, or a folder. `packs`: see `engine.models.load`. `lookup`: see `Runner`.
+    the model sees with: a file, or a folder. `packs`: whether matrices stay as they are stored; None: if the
+    processor can run that. `lookup`: see `Runner`. `say` is told in a sentence what takes long, if anything.
     """
-    if kv.upper() not in STORAGES:
+    if kv is not None and kv.upper() not in STORAGES:
         known = ", ".join(name.lower() for name in STORAGES)
         raise BadRequest(f"Keys and values can't be kept as {kv}; it can be one of {known}.")
     threads = device.cores() if threads is None else threads
@@ -82,9 +87,12 @@ def load(
     torch.set_num_threads(threads)
     with GgufFile(path) as file, torch.inference_mode():
         tokenizer, template = Tokenizer.from_gguf(file), Template.from_gguf(file)
+        context, packs = _context(models.configure(file), context), kernels.chosen(packs)
+        if packs and any(can_pack(tensor.type, tensor.shape) for tensor in file.tensors.values()):
+            _prepare(say)
         config, model, weight_bytes = models.load(file, threads, packs=packs)
         facts = describe(file)
-    context, storage = _context(config, context), STORAGES[kv.upper()]
+    storage = usual(model.fused is not None) if kv is None else STORAGES[kv.upper()]
     helper, helper_bytes = (None, 0)
     if drafter is not None:
         helper, helper_bytes = _drafter(drafter, threads, model, context, storage)
@@ -98,6 +106,13 @@ def load(
         prefixes=Prefixes(min(KEPT_BYTES, int(psutil.virtual_memory().total * KEPT_SHARE))),
         vision=vision,
     )
+
+
+def _prepare(say: Callable[[str], None]) -> None:
+    """Compile the kernels, if that hasn't been done yet."""
+    if not compiled.is_ready():
+        say(warm.NOTICE)
+        warm.warm()
 
 
 def _drafter(path: Path, threads: int, model: Decoder, context: int, storage: Storage) -> tuple[DFlash, int]:

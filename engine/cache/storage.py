@@ -67,3 +67,8 @@ F16 = Storage("F16", torch.float16)
 BF16 = Storage("BF16", torch.bfloat16)
 Q8 = Storage("Q8", torch.int8, scaled=True)
 STORAGES: Mapping[str, Storage] = MappingProxyType({each.name: each for each in (F32, F16, BF16, Q8)})
+
+
+def usual(is_fused: bool) -> Storage:
+    """What is chosen unless somebody asks for another: kernels read half floats as they are."""
+    return F16 if is_fused else F32

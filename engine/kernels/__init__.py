@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from hashlib import sha256
-from pathlib import Path
+from importlib.util import find_spec
 
 NEEDED = ("avx2", "fma", "f16c")
 
@@ -13,7 +12,7 @@ NEEDED = ("avx2", "fma", "f16c")
 @cache
 def can_run() -> bool:
     """Whether this processor runs the kernels; without them weights are decoded, which takes more memory."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    if platform.machine().lower() not in ("x86_64", "amd64") or find_spec("numba") is None:
         return False
     try:
         from llvmlite import binding
@@ -23,12 +22,16 @@ def can_run() -> bool:
     return all(features.get(name, False) for name in NEEDED)
 
 
+def chosen(packs: bool | None) -> bool:
+    """Whether matrices stay as they are stored: as somebody wants it (None: nobody does), if that can run."""
+    return can_run() if packs is None else packs and can_run()
+
+
 @cache
 def open_kernels() -> None:
-    """Have numba keep what it compiles by our sources: by itself it sees changes in one module only."""
+    """Have numba keep what it compiles where we want it: by itself it sees changes in one module only."""
     import numba
 
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
-    version = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    if not numba.config.CACHE_DIR:
-        numba.config.CACHE_DIR = str(Path(__file__).parent / "__pycache__" / version)
+    from engine.kernels import compiled
+
+    numba.config.CACHE_DIR = str(compiled.folder())

@@ -72,17 +72,16 @@ def configure(file: GgufFile | SafetensorsFolder) -> Config:
 
 
 def load(
-    file: GgufFile | SafetensorsFolder, threads: int, *, packs: bool = False
+    file: GgufFile | SafetensorsFolder, threads: int, *, packs: bool | None = None
 ) -> tuple[Config, Decoder, int]:
     """Build the model that a file or a folder holds; also how many bytes its weights take.
 
-    `packs`: matrices stay as they are stored and activations are rounded to 8 bits, which is quicker, if the
-    processor has what that needs; else all is decoded to float32. `BadModel` names what we can't run, what is
-    missing and what doesn't fit.
+    `packs`: matrices stay as they are stored and activations are rounded to 8 bits, which is quicker; else
+    all is decoded to float32. None: if the processor has what that needs. `BadModel` names what we can't run,
+    what is missing and what doesn't fit.
     """
     member, ours = _member(file)
-    packs = packs and kernels.can_run()
-    config, tensors = _configure(file, member), Tensors(file, threads, packs=packs)
+    config, tensors = _configure(file, member), Tensors(file, threads, packs=kernels.chosen(packs))
     model = member.build(config, tensors)
     tensors.finish(*ours)
     if can_fuse(model.blocks):

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from engine import models
+from engine.cache.storage import F16
 from engine.runner import Runner
 from engine.weights.gguf import GgufFile
 from tests.engine import peer
@@ -52,8 +53,18 @@ def file(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="module")
 def ours(file: Path) -> Runner:
     with GgufFile(file) as opened:
-        config, model, _ = models.load(opened, threads=2)
+        config, model, _ = models.load(opened, threads=2, packs=False)
     return Runner(model, config.context_length, parameters=10**8)
+
+
+@pytest.fixture(scope="module")
+def packed(file: Path) -> Runner:
+    """As it is run by default: it rounds activations as llama.cpp does."""
+    with GgufFile(file) as opened:
+        config, model, _ = models.load(opened, threads=2)
+    if model.fused is None:
+        pytest.skip("needs a processor with AVX2")
+    return Runner(model, config.context_length, parameters=10**8, storage=F16)
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +92,11 @@ def test_we_agree_with_llama_cpp_where_it_rounds_nothing(
         assert agreement.divergence.mean() < EXACT_KL, kind
 
 
+@pytest.mark.parametrize("runner", ["ours", "packed"])
 def test_we_are_as_close_to_llama_cpp_as_it_is_to_itself(
-    file: Path, ours: Runner, open_theirs: Callable[..., Any]
+    file: Path, runner: str, open_theirs: Callable[..., Any], request: pytest.FixtureRequest
 ) -> None:
+    ours: Runner = request.getfixturevalue(runner)
     theirs, one_by_one = open_theirs(file), open_theirs(file, batch=1)
     spread, distance = [], []
     for kind, text in texts().items():

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from engine import Done, Engine, Message, Prefill, Request, Sampling, Text
+from engine import Done, Engine, Message, Prefill, Request, Sampling, Text, kernels
 
 GREEDY = Sampling(temperature=0)
+CLEAR = (  # whose answers no rounding turns
+    "What is 2+2?",
+    "What is the capital of Germany?",
+    "How many days are in a week?",
+    "What is 10 divided by 2?",
+)
 
 
 @pytest.fixture(scope="module")
 def small(smollm2: Path) -> Iterator[Engine]:
-    with closing(Engine(smollm2)) as engine:
+    """With its weights decoded: what it says doesn't depend on the processor."""
+    with closing(Engine(smollm2, packs=False)) as engine:
         yield engine
 
 
@@ -67,9 +74,27 @@ def test_its_numbers_are_true(small: Engine) -> None:
     assert small.memory().weights == 4 * 134_515_008
 
 
+@pytest.mark.skipif(not kernels.can_run(), reason="needs a processor with AVX2")
+def test_by_default_it_says_the_same_in_a_quarter_of_the_memory(small: Engine, smollm2: Path) -> None:
+    with closing(Engine(smollm2, context=1_024)) as engine:
+        assert engine.memory().weights < small.memory().weights / 4
+        for question in CLEAR:
+            request = Request(chat(question), sampling=GREEDY, max_tokens=40)
+            text, done = answer(engine, request)
+            assert text == answer(small, request)[0]
+            assert done.reason == "stop"
+
+
 def test_gemma_continues_a_text(gemma3: Path) -> None:
-    with closing(Engine(gemma3, context=512)) as engine:
+    with closing(Engine(gemma3, context=512, packs=False)) as engine:
         prompt = "The first president of the United States was George"
         text, _ = answer(engine, Request(prompt=prompt, sampling=GREEDY, max_tokens=2))
         assert text.startswith(" Washington")
         assert engine.info.context_length == 32_768
+
+
+@pytest.mark.skipif(not kernels.can_run(), reason="needs a processor with AVX2")
+def test_gemma_counts_on_by_default(gemma3: Path) -> None:
+    with closing(Engine(gemma3, context=512)) as engine:
+        text, _ = answer(engine, Request(prompt="One, two, three, four,", sampling=GREEDY, max_tokens=12))
+        assert text.startswith(" five, six, seven, eight, nine")

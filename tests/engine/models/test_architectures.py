@@ -24,7 +24,7 @@ CLOSE = 1e-4
 
 def runner_of(path: Path) -> Runner:
     with GgufFile(path) as file:
-        config, model, _ = load(file, threads=1)
+        config, model, _ = load(file, threads=1, packs=False)
     return Runner(model, config.context_length, parameters=10**6)
 
 
@@ -73,7 +73,7 @@ def test_a_tied_head_is_the_embedding_itself(tmp_path: Path) -> None:
 
 def test_the_weights_are_counted(tmp_path: Path) -> None:
     with GgufFile(tiny.write(tmp_path / "m.gguf", tiny.LLAMA)) as file:
-        *_, held = load(file, threads=1)
+        *_, held = load(file, threads=1, packs=False)
     assert held == sum(tensor.nbytes for tensor in tiny.weights(tiny.LLAMA).values())
 
 
@@ -98,7 +98,7 @@ def test_tensors_that_do_not_fit_are_named(
     } | changed
     path = tiny.write(tmp_path / "m.gguf", tiny.LLAMA, tensors)
     with GgufFile(path) as file, pytest.raises(BadModel, match=words):
-        load(file, threads=1)
+        load(file, threads=1, packs=False)
 
 
 def test_a_size_that_no_memory_holds_is_refused_by_tensor(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_a_size_that_no_memory_holds_is_refused_by_tensor(tmp_path: Path) -> Non
         GgufFile(path) as file,
         pytest.raises(BadModel, match=r"ffn_gate\.weight is 96 x 72 and should be 16"),
     ):
-        load(file, threads=1)
+        load(file, threads=1, packs=False)
 
 
 def test_an_unknown_architecture_is_named_with_what_we_run(tmp_path: Path) -> None:
     path = tiny.write(tmp_path / "m.gguf", replace(tiny.LLAMA, architecture="llama9"), {})
     with GgufFile(path) as file, pytest.raises(BadModel, match=r"'llama9'.*gemma3, llama"):
-        load(file, threads=1)
+        load(file, threads=1, packs=False)
 
 
 def test_every_architecture_has_its_parts_and_a_name_of_its_own() -> None:

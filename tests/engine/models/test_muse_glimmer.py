@@ -81,12 +81,12 @@ def expected(made: MuseGlimmerForConditionalGeneration, ids: list[int]) -> Tenso
 
 def from_gguf(path: Path) -> Decoder:
     with GgufFile(path) as file:
-        return load(file, threads=1)[1]
+        return load(file, threads=1, packs=False)[1]
 
 
 def from_folder(path: Path) -> Decoder:
     with SafetensorsFolder(path) as folder:
-        return load(folder, threads=1)[1]
+        return load(folder, threads=1, packs=False)[1]
 
 
 @torch.no_grad()
