@@ -17,12 +17,13 @@ from numba.extending import intrinsic
 
 from engine.kernels.numba.maths import exponential
 from engine.kernels.numba.memory import IN_FLOATS, IN_HALVES, OPTIONS, floats
-from engine.kernels.numba.vectors import FLOATS, I32, I64, Emitter, Value, constant
+from engine.kernels.numba.vectors import FLOATS, I32, I64, Emitter, Value, constant, i64
 
 CHUNK = 128
 ROOM = CHUNK + 8  # floats for a chunk's scores: they are computed four at a time, some too many
 HEAD = 8  # floats at the front of a record: the greatest score, the sum of shares, nothing
 MOST = 3  # queries at a time
+AHEAD = 8_192  # bytes of keys that the memory is asked for beforehand
 WIDE, NARROW = 32, 16  # dimensions of values at a time
 
 
@@ -50,23 +51,43 @@ def _fours(emitter: Emitter, sums: list[Value]) -> Value:
 
 
 def _scoring(rows: int, storage: int) -> Any:
-    """`score(q0, q1, q2, keys, key_bytes, fours, blocks, out)`: queries by four keys at a time.
+    """`score(q0, q1, q2, keys, values, step, fours, blocks, out)`: queries by four keys at a time.
 
-    Addresses; `key_bytes` between keys, `blocks` of eight dimensions, `ROOM` floats between rows of `out`.
+    Addresses; `step` bytes between keys, `blocks` of eight dimensions, `ROOM` floats between rows of `out`.
+    Keys to come are fetched from the memory meanwhile, and the values that belong to these.
     """
 
     @intrinsic
     def score(
-        context: Any, q0: Any, q1: Any, q2: Any, keys: Any, key_bytes: Any, fours: Any, blocks: Any, out: Any
+        context: Any,
+        q0: Any,
+        q1: Any,
+        q2: Any,
+        keys: Any,
+        values: Any,
+        step: Any,
+        fours: Any,
+        blocks: Any,
+        out: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             emitter = Emitter(builder)
             queries = [emitter.pointer(address) for address in arguments[:rows]]
-            keys, out = emitter.pointer(arguments[3]), emitter.pointer(arguments[7])
-            step = arguments[4]
+            keys, values, out = (emitter.pointer(arguments[place]) for place in (3, 4, 8))
+            step = arguments[5]
+            four_keys = builder.shl(step, i64(2))
 
             def four(index: Value, carried: list[Value]) -> list[Value]:
-                first = emitter.at(keys, builder.mul(emitter.times(index, 4), step))
+                offset = builder.mul(index, four_keys)
+                first, beside = emitter.at(keys, offset), emitter.at(values, offset)
+
+                def fetch(line: Value, carried: list[Value]) -> list[Value]:
+                    at = emitter.times(line, 64)
+                    emitter.prefetch(emitter.at(first, at), AHEAD)
+                    emitter.prefetch(emitter.at(beside, at), 0)
+                    return []
+
+                emitter.loop(builder.lshr(four_keys, i64(6)), [], fetch)
                 bases = [first]
                 for _ in range(3):
                     bases.append(emitter.at(bases[-1], step))
@@ -80,16 +101,16 @@ def _scoring(rows: int, storage: int) -> Any:
                             added[4 * row + number] = emitter.fma(x[row], key, added[4 * row + number])
                     return added
 
-                sums = emitter.loop(arguments[6], [constant(FLOATS, 0)] * (4 * rows), block)
+                sums = emitter.loop(arguments[7], [constant(FLOATS, 0)] * (4 * rows), block)
                 for row in range(rows):
                     where = builder.add(emitter.times(index, 16), ir.Constant(I64, 4 * ROOM * row))
                     emitter.store(_fours(emitter, sums[4 * row : 4 * row + 4]), out, where)
                 return []
 
-            emitter.loop(arguments[5], [], four)
+            emitter.loop(arguments[6], [], four)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 8), generate
+        return types.void(*[types.int64] * 9), generate
 
     return score
 
@@ -174,22 +195,32 @@ narrow_1h, narrow_2h, narrow_3h = (_collecting(rows, IN_HALVES, NARROW) for rows
 
 @njit(**OPTIONS)
 def _score(
-    storage: int, rows: int, q0: int, q1: int, q2: int, keys: int, step: int, fours: int, dim: int, out: int
+    storage: int,
+    rows: int,
+    q0: int,
+    q1: int,
+    q2: int,
+    keys: int,
+    values: int,
+    step: int,
+    fours: int,
+    dim: int,
+    out: int,
 ) -> None:
     blocks = dim // 8
     if storage == IN_HALVES:
         if rows == 3:
-            score_3h(q0, q1, q2, keys, step, fours, blocks, out)
+            score_3h(q0, q1, q2, keys, values, step, fours, blocks, out)
         elif rows == 2:
-            score_2h(q0, q1, q2, keys, step, fours, blocks, out)
+            score_2h(q0, q1, q2, keys, values, step, fours, blocks, out)
         else:
-            score_1h(q0, q1, q2, keys, step, fours, blocks, out)
+            score_1h(q0, q1, q2, keys, values, step, fours, blocks, out)
     elif rows == 3:
-        score_3f(q0, q1, q2, keys, step, fours, blocks, out)
+        score_3f(q0, q1, q2, keys, values, step, fours, blocks, out)
     elif rows == 2:
-        score_2f(q0, q1, q2, keys, step, fours, blocks, out)
+        score_2f(q0, q1, q2, keys, values, step, fours, blocks, out)
     else:
-        score_1f(q0, q1, q2, keys, step, fours, blocks, out)
+        score_1f(q0, q1, q2, keys, values, step, fours, blocks, out)
 
 
 @njit(**OPTIONS)
@@ -278,6 +309,7 @@ def look_at_chunk(
         q1,
         q2,
         keys + offset,
+        values + offset,
         step,
         (end - first + 3) // 4,
         dim,

@@ -96,7 +96,7 @@ class Emitter:
 
     def prefetch(self, base: Value, offset: int) -> None:
         """Have it brought near; past the end of the memory nothing happens."""
-        read, near, data = (ir.Constant(I32, value) for value in (0, 3, 1))
+        read, near, data = (ir.Constant(I32, value) for value in (0, 1, 1))
         self.call("llvm.prefetch.p0", ir.VoidType(), self.at(base, offset), read, near, data)
 
     def loop(
