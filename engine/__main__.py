@@ -1,4 +1,4 @@
-"""The engine alone: `python -m engine info | generate | tokenize | plan | synth | compile`."""
+"""The engine alone: `python -m engine info | generate | tokenize | plan | synth | compile | bench`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from engine.api import (
 
 PLAIN = Sampling()
 KV = ("f32", "f16", "bf16", "q8")
+CONTEXT = 4_096  # tokens, where a file doesn't say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,6 +159,47 @@ def synth(options: argparse.Namespace) -> None:
     print(f"{options.out}: {size:,} bytes")
 
 
+def bench(options: argparse.Namespace) -> None:
+    """Measure how fast a model file runs on this machine, beside llama.cpp if wanted, and say so."""
+    from engine import device
+    from engine.bench import quality, run
+    from engine.text.tokenizer import Tokenizer
+    from engine.weights.describe import describe
+    from engine.weights.gguf import GgufFile
+
+    with GgufFile(options.file) as file:
+        tokens = Tokenizer.from_gguf(file).encode(_prose(options.text), bos=True)
+        context = describe(file).context_length or CONTEXT
+    wanted = run.Options(
+        options.rounds, options.against is not None, lambda said: print(said, file=sys.stderr, flush=True)
+    )
+    threads = device.cores() if options.threads is None else options.threads
+    found = run.bench(options.file, tokens, context, threads, wanted)
+    if options.quality:
+        found["quality"] = quality.quality(options.file, tokens, context, threads, run.sides(wanted))
+    if options.json:
+        print(_json(found))
+    else:
+        print(run.table(found))
+        if options.quality:
+            print(quality.table(found["quality"]))
+
+
+def _prose(path: Path | None) -> str:
+    """A text; without one, what Python's own help says about its language."""
+    if path is None:
+        from pydoc_data.topics import topics
+
+        return "\n\n".join(topics.values())
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"{path} can't be read as a text: {error}") from None
+    if not text.strip():
+        raise BadRequest(f"{path} is empty.")
+    return text
+
+
 def _request(options: argparse.Namespace) -> Request:
     sampling = _sampling(options, None)
     if options.prompt is not None:
@@ -250,6 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     words = "compile what models are run with for this processor"
     once = commands.add_parser("compile", help=words, description=compile_kernels.__doc__)
     once.set_defaults(run=compile_kernels)
+    _add_bench(_command(commands, "bench", bench, "measure how fast a model runs"))
     return parser
 
 
@@ -258,6 +301,15 @@ def _command(commands: Any, name: str, run: Any, words: str) -> argparse.Argumen
     command.add_argument("file", type=Path, help="the model file")
     command.set_defaults(run=run)
     return command
+
+
+def _add_bench(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--against", choices=["llama.cpp"], help="run this in turns on the same tokens")
+    command.add_argument("--rounds", type=int, default=5, help="how often all is measured (default: 5)")
+    command.add_argument("--threads", type=int, help="of the processor (default: one for each core)")
+    command.add_argument("--quality", action="store_true", help="measure perplexity, too; takes minutes")
+    command.add_argument("--text", type=Path, help="what the tokens come from (default: Python's own help)")
+    _add_json(command, "print one JSON object")
 
 
 def _add_plan(command: argparse.ArgumentParser) -> None:
