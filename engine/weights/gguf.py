@@ -66,8 +66,12 @@ class GgufFile(Facts):
     def raw(self, name: str) -> np.ndarray:
         """A tensor's bytes as they lie in the file: uint8, read-only, not copied."""
         tensor = self.tensor(name)
-        self._expect(tensor)
+        self._advise(tensor, "MADV_SEQUENTIAL")  # it is about to be read, front to back
         return np.frombuffer(self._map, np.uint8, tensor.size, tensor.offset)
+
+    def release(self, name: str) -> None:
+        """Let a tensor's pages go for now; what is read again comes from the file again."""
+        self._advise(self.tensor(name), "MADV_DONTNEED")
 
     def tensor(self, name: str) -> TensorInfo:
         """A tensor that must be there."""
@@ -108,11 +112,11 @@ class GgufFile(Facts):
             raise self.refuse(f"general.alignment is {alignment}, which is not a power of two")
         return alignment
 
-    def _expect(self, tensor: TensorInfo) -> None:
-        """Tell the system that the whole tensor is about to be read, front to back."""
-        if hasattr(mmap, "MADV_SEQUENTIAL"):  # not on Windows
+    def _advise(self, tensor: TensorInfo, advice: str) -> None:
+        """Tell the system how a tensor's pages are used; Windows doesn't want to know."""
+        if hasattr(mmap, advice):
             start = tensor.offset - tensor.offset % mmap.PAGESIZE
-            self._map.madvise(mmap.MADV_SEQUENTIAL, start, tensor.offset + tensor.size - start)
+            self._map.madvise(getattr(mmap, advice), start, tensor.offset + tensor.size - start)
 
 
 def _map(path: Path) -> mmap.mmap:

@@ -84,6 +84,9 @@ class SafetensorsFolder(Facts):
         out.flags.writeable = False
         return out
 
+    def release(self, name: str) -> None:
+        """Nothing: the library that maps the files takes no advice."""
+
     def has(self, key: str) -> bool:
         """Whether config.json says anything under `key`; null is nothing."""
         return self._look(key) is not None

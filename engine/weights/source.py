@@ -53,6 +53,9 @@ class WeightFile(Protocol):
     def raw(self, name: str) -> np.ndarray:
         """A tensor's bytes as they lie in the file: uint8, read-only, not copied."""
 
+    def release(self, name: str) -> None:
+        """Let the memory go in which a tensor's bytes have been read; `raw` arrays stay good."""
+
     def refuse(self, problem: str) -> BadModel:
         """The error that names this file and says what is wrong with it."""
 

@@ -137,6 +137,7 @@ class Tensors:
         made = pack(found, self._threads)
         for (name, _), part in zip(shapes, made.parts, strict=True):
             self._used[f"{self._prefix}{name}"] = part.nbytes
+            self._file.release(f"{self._prefix}{name}")
         return made
 
     def _stack(self, kind: str, rows: dict[str, int], out: Tensor) -> None:
@@ -159,6 +160,7 @@ class Tensors:
         least, most = torch.aminmax(out)  # one undefined value makes both undefined
         if not isfinite(least) or not isfinite(most):
             raise self._damaged(full)
+        self._file.release(full)
         self._used[full] = out.nbytes
 
     def _damaged(self, full: str) -> BadModel:
