@@ -79,7 +79,7 @@ async def _ask(chosen: argparse.Namespace, text: str) -> int:
 
 def load_ahead(backend: Backend) -> None:
     """Load the model while the screen or a picture is read; the turn says what goes wrong."""
-    loading = asyncio.ensure_future(backend.load())
+    loading = asyncio.ensure_future(backend.load(say))
     loading.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 

@@ -23,7 +23,7 @@ from installer.progress import Progress
 from installer.stamp import Stamp
 
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-STEPS = 6
+STEPS = 7
 # Each is used a little: of a package whose files are gone, the bare import still succeeds.
 PROBE = "import app, engine, numpy, onnxruntime, tokenizers, torch; torch.zeros(1); numpy.zeros(1);"
 PROBE += "onnxruntime.get_available_providers(); tokenizers.Tokenizer"
@@ -82,6 +82,7 @@ class Installation:
         self.project()
         self.models()
         self.check()
+        self.kernels()
         Stamp(self.place).write(self.level, plan.choice)
 
     @property
@@ -176,6 +177,17 @@ class Installation:
             reason = (outcome.output.strip().splitlines() or ["no reason given"])[-1]
             raise DamagedError(f"What was installed does not start: {reason} More is in {self.place.log}.")
         progress.done("all works")
+
+    def kernels(self) -> None:
+        """What models are run with is compiled for this processor; if that fails, it is tried again later."""
+        progress = self.runner.progress
+        progress.step("Preparing for this processor, once")
+        words = [str(self.place.python), "-P", "-m", "engine", "compile"]
+        outcome = self.runner.run(words, short=lambda line: line)
+        said = (outcome.output.strip().splitlines() or [""])[-1]
+        if outcome.code != 0:
+            said = "it didn't work now; it is tried again when a model is opened"
+        progress.done(said.rstrip("."))
 
 
 def package_names(place: Place, list_: str) -> list[str]:

@@ -69,7 +69,7 @@ class Scripted:
     def info(self) -> ModelInfo | None:
         return self._info
 
-    async def load(self) -> ModelInfo:
+    async def load(self, say: Callable[[str], None] = lambda _: None) -> ModelInfo:
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure

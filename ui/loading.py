@@ -20,11 +20,13 @@ LoadState = Literal["loading", "ready", "failed"]
 
 
 class ModelLoader(QObject):
-    """Loads the model once asked to, and says how it goes. `load` gives the model's name."""
+    """Loads the model once asked to, and says how it goes. `load` is given who hears what takes long."""
 
     changed = Signal()
 
-    def __init__(self, load: Callable[[], Awaitable[object]], parent: QObject | None = None) -> None:
+    def __init__(
+        self, load: Callable[[Callable[[str], None]], Awaitable[object]], parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._load = load
         self.state: LoadState = "loading"
@@ -36,7 +38,7 @@ class ModelLoader(QObject):
         spawn(self._run(), owner=self, on_error=lambda sentence: self._set("failed", sentence))
 
     async def _run(self) -> None:
-        await self._load()
+        await self._load(lambda sentence: self._set("loading", sentence))
         gc.freeze()  # what came with the model stays: looking through it for garbage would hold the loop up
         self._set("ready", "")
 
@@ -70,7 +72,8 @@ class ModelCard(QFrame):
         failed = state == "failed"
         self.setVisible(state != "ready")
         self.spinner.setVisible(not failed)
-        for widget in (self.sign, self.sentence, self.retry, self.choose):
+        self.sentence.setVisible(bool(sentence))
+        for widget in (self.sign, self.retry, self.choose):
             widget.setVisible(failed)
         self.title.setText("The model could not be loaded" if failed else f"Loading {name}…")
         self.sentence.setText(sentence)

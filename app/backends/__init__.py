@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
 from engine import Event, Memory, ModelInfo, Request
@@ -15,8 +15,11 @@ class Backend(Protocol):
     def info(self) -> ModelInfo | None:
         """The model, once loaded."""
 
-    async def load(self) -> ModelInfo:
-        """Load the model; a second call waits for the first, and a later one returns at once."""
+    async def load(self, say: Callable[[str], None] = ...) -> ModelInfo:
+        """Load the model; a second call waits for the first, and a later one returns at once.
+
+        `say` is told in a sentence what takes long, if anything does.
+        """
 
     def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         """Answer `request`; ends with `Done`. Leaving the iteration early cancels within a step."""

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ class LocalBackend:
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="backend")
         self._lock = threading.Lock()
         self._loading: Future[Engine] | None = None
+        self._listeners: list[Callable[[str], None]] = []
+        self._said = ""  # what a load under way takes long for
         self._closed = False
 
     @property
@@ -39,9 +42,20 @@ class LocalBackend:
         engine = self._loaded()
         return engine.info if engine else None
 
-    async def load(self) -> ModelInfo:
+    async def load(self, say: Callable[[str], None] = lambda _: None) -> ModelInfo:
         """Load the model; a second call waits for the first, and after a failure it is tried again."""
-        return (await self._engine()).info
+        loop = asyncio.get_running_loop()
+
+        def listener(sentence: str) -> None:
+            loop.call_soon_threadsafe(say, sentence)
+
+        self._listeners.append(listener)
+        if self._said:
+            say(self._said)
+        try:
+            return (await self._engine()).info
+        finally:
+            self._listeners.remove(listener)
 
     async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
         """Answer `request`; ends with `Done`. Leaving the iteration early cancels within a step."""
@@ -116,11 +130,21 @@ class LocalBackend:
         try:
             from engine import Engine
 
-            return Engine(path, context=self._context or None, threads=self._threads or None)
+            context, threads = self._context or None, self._threads or None
+            return Engine(path, context=context, threads=threads, say=self._say)
         except ImportError as error:
             raise EngineError(f"A part that runs the model is missing ({error}).") from error
         except MemoryError as error:
             raise EngineError(f"There is not enough memory to load {path.name}.") from error
+        finally:
+            self._said = ""
+
+    def _say(self, sentence: str) -> None:
+        """On the engine thread: everybody who waits hears it."""
+        self._said = sentence
+        for listener in [*self._listeners]:
+            with suppress(RuntimeError):  # its loop was closed
+                listener(sentence)
 
 
 async def next_events(inbox: asyncio.Queue[Event]) -> list[Event]:

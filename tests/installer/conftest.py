@@ -12,6 +12,7 @@ import pytest
 from installer.place import Place
 from installer.process import Runner
 from installer.progress import Progress
+from installer.steps import STEPS
 from tests.rooms import ROOT
 
 
@@ -28,7 +29,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def runner(place: Place) -> Runner:
     """Runs programs and shows the progress on stderr."""
-    return Runner(place.log, Progress(6))
+    return Runner(place.log, Progress(STEPS))
 
 
 @pytest.fixture

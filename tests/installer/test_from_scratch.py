@@ -57,8 +57,8 @@ def test_an_installation_that_was_killed_goes_on_and_answers(checkout: Path, tmp
     answer, shown = process.communicate()
     assert process.returncode == 0, shown
     assert answer.strip()
-    assert "[6/6]" in shown
-    assert "[6/6]" not in answer
+    assert "[7/7] Preparing for this processor" in shown
+    assert "[7/7]" not in answer
 
 
 def test_a_second_start_waits_for_the_first(checkout: Path, tmp_path: Path):
@@ -69,4 +69,4 @@ def test_a_second_start_waits_for_the_first(checkout: Path, tmp_path: Path):
     assert (first.returncode, second.returncode) == (0, 0)
     assert one == two != ""
     assert "waiting for it to finish" in shown
-    assert "[1/6]" not in shown
+    assert "[1/7]" not in shown

@@ -21,7 +21,7 @@ def pip(tmp_path_factory: pytest.TempPathFactory) -> Pip:
     """The pip of a real, empty environment."""
     place = Place(tmp_path_factory.mktemp("checkout"))
     place.state.mkdir()
-    runner = Runner(place.log, Progress(6))
+    runner = Runner(place.log, Progress(7))
     assert environment.provide(place, runner)
     return Pip(place, runner)
 

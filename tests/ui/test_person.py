@@ -40,12 +40,12 @@ def write_until(person, size):
 def test_an_answer_streams_into_the_window_and_the_history(person):
     person.open()
     person.ask(STORY)
-    reads = []
+    moments, reads = [], []
     for size in range(20, 120, 20):
         person.until(lambda: len(person.answer().text) > size, f"{size} letters of the story")  # noqa: B023
-        picture = person.desktop.picture(transcript(person))
-        stored = person.answer()
-        assert stored.state == "streaming"
+        moments.append((person.desktop.picture(transcript(person)), person.answer()))
+        assert moments[-1][1].state == "streaming"
+    for picture, stored in moments:  # reading takes longer than the model needs to go on
         reads.append("\n".join(text for text, _ in person.desktop.read(picture)).removesuffix("Thinking"))
         assert shown_in(stored.text, reads[-1]), "what is shown is stored already"
     sizes = [len(letters(text)) for text in reads]

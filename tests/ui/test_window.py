@@ -132,7 +132,8 @@ def test_a_question_sent_while_the_model_loads_waits_for_it(sit):
     class Slow(Scripted):
         loaded = asyncio.Event()
 
-        async def load(self):
+        async def load(self, say=lambda _: None):
+            say("Preparing, once: about a minute…")
             await self.loaded.wait()
             return await super().load()
 
@@ -141,7 +142,9 @@ def test_a_question_sent_while_the_model_loads_waits_for_it(sit):
     desk = sit(backend=backend)
     backend.loaded.clear()
     desk.do(desk.window.loader.start)
-    assert desk.pane.model_card.isVisible() and "Loading" in desk.pane.model_card.title.text()
+    card = desk.pane.model_card
+    assert card.isVisible() and "Loading" in card.title.text() and not card.retry.isVisible()
+    assert card.sentence.isVisible() and "about a minute" in card.sentence.text()
     desk.send("Are you there?")
     desk.until(lambda: ("user", "Are you there?") in desk.shown())
     desk.wait(0.1)

@@ -80,6 +80,33 @@ async def test_a_failed_load_is_tried_again(smollm2, tmp_path):
     await backend.close()
 
 
+async def test_everybody_who_waits_hears_what_takes_long(monkeypatch, tmp_path):
+    goes_on, heard = threading.Event(), []
+
+    class Slow:
+        info = "a model"
+
+        def __init__(self, path, *, say, **rest):
+            say("Preparing…")
+            goes_on.wait(20)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("engine.Engine", Slow, raising=False)
+    backend = LocalBackend(lambda: tmp_path)
+    first = asyncio.ensure_future(backend.load(heard.append))
+    while not heard:
+        await asyncio.sleep(0.01)
+    second = asyncio.ensure_future(backend.load(heard.append))
+    await asyncio.sleep(0.05)
+    assert heard == ["Preparing…"] * 2
+    goes_on.set()
+    await asyncio.gather(first, second)
+    assert await backend.load(heard.append) == "a model" and len(heard) == 2
+    await backend.close()
+
+
 async def test_no_model_at_all_is_an_engine_error():
     def model():
         raise UserError("No model is installed.")
