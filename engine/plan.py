@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from engine import kernels
 from engine.api import BadRequest
 from engine.planning.footprint import Kind
 from engine.planning.parts import RESERVE, TURNS, Choices, Inventory, Machine, Part, Place
@@ -46,7 +47,7 @@ class Plan:
     asked: Layout
     steps: tuple[Step, ...]
     settled: Layout
-    loading: int  # bytes of main memory while the model is loaded, its file's pages among them
+    loading: int  # bytes of main memory while the model is loaded, a tensor of its file among them
     tensors: tuple[Part, ...] = field(repr=False)  # the text model's, one by one
 
     def as_dict(self) -> dict[str, Any]:
@@ -66,19 +67,22 @@ def plan_memory(
     reserve: int | None = None,
     quant: str | None = None,
     turns: int = TURNS,
+    packs: bool | None = None,
 ) -> Plan:
     """Plan a GGUF file or a `config.json` for a graphics card or, `place` "memory", for the processor alone.
 
     `budget`: bytes of that memory. `context`: tokens; None: all that the model was trained for. `quant`: how
-    a model that is only a `config.json` would be stored.
+    a model that is only a `config.json` would be stored. `packs`: see `engine.loaded.load`.
     """
     subject = read(model, mmproj, drafter, quant)
     longest = subject.config.context_length
     if context is not None and not 2 <= context <= longest:
         raise BadRequest(f"A context of {context:,} tokens doesn't fit; the model takes 2 to {longest:,}.")
-    wish = Choices(context or longest, kv or ("bf16" if place == "card" else "f32"), turns=turns)
-    reserve = RESERVE[place] if reserve is None else reserve
-    return make_plan(subject, Machine(place, budget, reserve), wish)
+    machine = Machine(place, budget, RESERVE[place] if reserve is None else reserve)
+    if place == "memory":
+        machine = replace(machine, packs=kernels.chosen(packs))
+    wish = Choices(context or longest, kv or Inventory(subject, machine).usual_kv, turns=turns)
+    return make_plan(subject, machine, wish)
 
 
 def make_plan(subject: Subject, machine: Machine, wish: Choices) -> Plan:
@@ -138,7 +142,7 @@ def _stream_vision(stock: Inventory, choices: Choices) -> Offer | None:
 def _halve_cache(stock: Inventory, choices: Choices) -> Offer | None:
     if choices.kv == "q8":
         return None
-    was = {"bf16": "16", "f32": "32"}[choices.kv]
+    was = {"f16": "16", "bf16": "16", "f32": "32"}[choices.kv]
     words = f"Hold keys and values in 8 bits instead of {was}, which makes answers a little less exact."
     return replace(choices, kv="q8"), words
 

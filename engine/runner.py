@@ -18,18 +18,25 @@ from engine.draft.lookup import Lookup
 from engine.layers.decoder import Decoder, Insert
 from engine.weights.config import Config
 
-CHUNK, SMALLEST_CHUNK = 256, 32  # tokens; more than `FEW`, which are computed one by one
-CHUNK_OPERATIONS = 15e9  # about a tenth of a second on two cores
+CHUNK = 256  # tokens
+# More than `FEW`, which torch computes one by one. By kernels, 16 are almost as quick, each, as 64.
+SMALLEST_CHUNK, SMALLEST_FUSED = 32, 16
+CHUNK_OPERATIONS, FUSED_OPERATIONS = 15e9, 30e9  # about a tenth of a second on two cores
 CHUNK_SECONDS = 0.15  # longer than this, and the chunk is halved
 
 
-def chunk_of(parameters: int) -> int:
+def smallest_chunk(is_fused: bool) -> int:
+    """The fewest tokens that one pass over a long text takes; `is_fused`: by kernels."""
+    return SMALLEST_FUSED if is_fused else SMALLEST_CHUNK
+
+
+def chunk_of(parameters: int, is_fused: bool) -> int:
     """The most tokens that one pass takes, for a model with so many weights that every token passes.
 
     By the model's size, not by a measurement: the same chunks, so the same rounding, on every start.
     """
-    affordable = int(CHUNK_OPERATIONS / (2 * max(parameters, 1)))
-    return max(SMALLEST_CHUNK, min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
+    affordable = int((FUSED_OPERATIONS if is_fused else CHUNK_OPERATIONS) / (2 * max(parameters, 1)))
+    return max(smallest_chunk(is_fused), min(CHUNK, 1 << max(affordable, 1).bit_length() - 1))
 
 
 def looked_up(config: Config) -> int:
@@ -64,7 +71,8 @@ class Runner:
         self.model, self.context, self.storage = model, context, storage
         self.drafter, self.costs = drafter, Costs()
         self._lookup, self._lookup_costs = lookup, Costs()
-        self.most = chunk_of(parameters)
+        is_fused = model.fused is not None
+        self._least, self.most = smallest_chunk(is_fused), chunk_of(parameters, is_fused)
         self.chunk = self.most
 
     def new_cache(self) -> Kv:
@@ -122,7 +130,7 @@ class Runner:
     def _adapt(self, seconds: float) -> None:
         """Keep to the time a chunk may take, on a machine that is slow or busy for a while."""
         if seconds > CHUNK_SECONDS:
-            self.chunk = max(SMALLEST_CHUNK, self.chunk // 2)
+            self.chunk = max(self._least, self.chunk // 2)
         elif seconds < CHUNK_SECONDS / 3:
             self.chunk = min(self.most, self.chunk * 2)
 

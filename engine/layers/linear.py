@@ -40,11 +40,6 @@ class Lookup(Protocol):
         """(n,) -> (n, columns): the rows with these numbers."""
 
 
-def held_bytes(kind: str, values: int) -> int:
-    """Bytes in memory of that many weights, whatever type they are stored as: they are decoded to float32."""
-    return 4 * values
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
     """y = x W^T + b. Also an embedding table, whose rows are looked up: tied heads share one `Linear`.

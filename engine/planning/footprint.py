@@ -12,9 +12,11 @@ from engine.layers.attend import step_of
 from engine.weights.config import Config
 from engine.weights.vision import VisionConfig
 
-Kind = Literal["bf16", "q8", "f32"]  # how keys and values are held
+Kind = Literal["f16", "bf16", "q8", "f32"]  # how keys and values are held
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 TOKEN, MERGE = 330, 290  # bytes, measured
+FUSED_ROWS = 5  # as they are looked up, scaled, pending, added up and normed
+SEEN, RECORDS = 128, 32 << 20  # positions looked at by one thread; bytes of what it finds, of all
 SCORES = 4  # bytes of a mask's or a logit's value: always float32
 
 
@@ -62,6 +64,16 @@ def attention_activations(config: Config, kind: Kind, tokens: int, context: int)
     converted = 0 if storage.is_plain else min(step, seen) * shape.row_bytes(F32)
     scores = config.heads * tokens * step * SCORES if seen > step else 0
     return mask + converted + scores
+
+
+def kernel_activations(config: Config, tokens: int, context: int, logits: int) -> int:
+    """What a pass over `tokens` needs where kernels run all layers; they need neither masks nor copies."""
+    query, shared = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    wide = max(4 * 2 * (query + shared), 8 * config.ffn_width)  # a gate as wide as the queries among them
+    rounded = 2 * max(config.width, query, config.ffn_width)  # in two ways, and scales
+    rows = tokens * (FUSED_ROWS * 4 * config.width + 4 * query + wide + rounded)
+    records = -(-context // SEEN) * config.heads * 4 * (config.head_dim + 8)
+    return rows + min(RECORDS, records) + 2 * logits * config.vocab_size * SCORES
 
 
 def vision_activations(config: VisionConfig, size: int) -> int:

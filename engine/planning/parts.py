@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.cache.kv import SPARE, KvShape
-from engine.layers.linear import held_bytes
 from engine.planning import footprint
 from engine.planning.footprint import Kind
+from engine.planning.held import Held
 from engine.planning.subject import Subject
 from engine.runner import chunk_of, looked_up
 from engine.weights.source import Stored
@@ -20,7 +20,9 @@ PREFILL = 512  # tokens that a graphics card takes in at once
 CARD_OWN = 512 << 20  # the driver's context, scratch space of matrix products, and recorded graphs
 CARD_VALUE = 2  # bytes of a value between layers, on a graphics card
 RESERVE: dict[Place, int] = {"card": 1 << 30, "memory": 2 << 30}  # left to the desktop and other programs
-LIBRARIES = 240 << 20  # the program itself before a model is loaded: torch, above all
+LIBRARIES = 278 << 20  # the program itself before a model is loaded: torch, above all, and LLVM
+KERNELS = 69 << 20  # numba, and what it compiled
+READ: tuple[Kind, ...] = ("f16", "f32")  # as kernels can read keys and values
 STARTED, WORKING = 14 << 20, 28 << 20  # its threads and scratch space once it is loaded, and once it has run
 
 
@@ -54,6 +56,7 @@ class Machine:
     place: Place
     budget: int
     reserve: int
+    packs: bool = False  # whether the processor's matrices stay as they are stored
 
 
 class Inventory:
@@ -62,7 +65,15 @@ class Inventory:
     def __init__(self, subject: Subject, machine: Machine) -> None:
         self.subject, self.machine, self.place = subject, machine, machine.place
         parameters = sum(tensor.elements for tensor in subject.tensors) - looked_up(subject.config)
-        self._chunk = PREFILL if self.place == "card" else chunk_of(parameters)
+        self._held = Held(subject.tensors, subject.config, machine.packs)
+        self._chunk = PREFILL if self.place == "card" else chunk_of(parameters, self._held.is_fused)
+
+    @property
+    def usual_kv(self) -> Kind:
+        """How keys and values are held unless somebody asks for another way."""
+        if self.place == "card":
+            return "bf16"
+        return "f16" if self._held.is_fused else "f32"
 
     def needed(self, choices: Choices) -> int:
         """Bytes of the scarce memory."""
@@ -85,10 +96,15 @@ class Inventory:
         ]
 
     def loading(self, choices: Choices) -> int:
-        """Main memory while the model is loaded. The system can take the file's pages back at any time."""
-        held = (*self._weights(choices), *self._own())
-        total = sum(part.bytes for part in held if part.place == "memory" and part.name != "working")
-        return total + STARTED + self.subject.file_bytes
+        """Main memory while the model is loaded: a tensor's part of the file is let go once it is read."""
+        own = sum(part.bytes for part in self._own() if part.place == "memory" and part.name != "working")
+        parts = zip(self.subject.tensors, self.tensors(choices), strict=True)
+        at_hand = [(tensor, part.bytes) for tensor, part in parts if part.place == "memory"]
+        most, held = 0, 0
+        for tensor, size in sorted(at_hand, key=lambda pair: footprint.layer_of(pair[0].name) is not None):
+            held += size
+            most = max(most, held + tensor.size)
+        return own + STARTED + most
 
     def _weights(self, choices: Choices) -> list[Part]:
         tensors = self.tensors(choices)
@@ -109,11 +125,13 @@ class Inventory:
                 place = choices.embedding
             if layer is not None and layer < choices.moved_layers:
                 place = "memory"
-            out.append(Part(tensor.name, place, self._held(tensor), tensor.type))
+            size = tensor.size if self.place == "card" else self._held.bytes(tensor)
+            out.append(Part(tensor.name, place, size, tensor.type))
         return out
 
-    def _held(self, tensor: Stored) -> int:
-        return tensor.size if self.place == "card" else held_bytes(tensor.type, tensor.elements)
+    def _decoded(self, tensor: Stored) -> int:
+        """Bytes of what the processor holds in float32 always: a vision part's tensors, and a drafter's."""
+        return tensor.size if self.place == "card" else 4 * tensor.elements
 
     def _cache(self, choices: Choices) -> list[Part]:
         shape = footprint.cache_shape(self.subject.config)
@@ -144,7 +162,7 @@ class Inventory:
 
     def _vision(self, choices: Choices) -> list[Part]:
         tensors = self.subject.vision_tensors
-        total = sum(map(self._held, tensors))
+        total = sum(map(self._decoded, tensors))
         if choices.vision == "resident" or self.place != "card":
             return [Part("vision", self.place, total, "the vision part's weights")]
         blocks: dict[str, int] = {}
@@ -166,7 +184,7 @@ class Inventory:
         drafter = self.subject.drafter
         if drafter is None or not choices.drafter:
             return []
-        weights = sum(map(self._held, self.subject.drafter_tensors))
+        weights = sum(map(self._decoded, self.subject.drafter_tensors))
         cache = self._kv(drafter.shape, choices, range(drafter.shape.layers))
         return [
             Part("drafter", self.place, weights, "the drafter's weights"),
@@ -178,12 +196,20 @@ class Inventory:
         config, size = self.subject.config, CARD_VALUE if self.place == "card" else 4
         rated = self.subject.drafter.block if self.subject.drafter and choices.drafter else 1
         tokens = min(self._chunk, choices.context)
-        text = footprint.text_activations(config, tokens, size, rated)
-        if self.place == "memory":  # a card's kernels read what is kept as it is, and need no masks
+        if self._runs_kernels(choices):
+            text = footprint.kernel_activations(config, tokens, choices.context, rated)
+        else:
+            text = footprint.text_activations(config, tokens, size, rated)
+        if self.place == "memory" and not self._runs_kernels(
+            choices
+        ):  # a card's kernels read what is kept as it is, and need no masks
             text += footprint.attention_activations(config, choices.kv, tokens, choices.context)
         if self.subject.vision is None:
             return text
         return max(text, footprint.vision_activations(self.subject.vision, size))
+
+    def _runs_kernels(self, choices: Choices) -> bool:
+        return self.place == "memory" and self._held.is_fused and choices.kv in READ
 
     def _own(self) -> list[Part]:
         if self.place == "card":
@@ -192,5 +218,6 @@ class Inventory:
         return [
             Part("tokenizer", "memory", words, "the vocabulary"),
             Part("program", "memory", LIBRARIES, "the program itself"),
+            Part("kernels", "memory", KERNELS if self._held.is_packed else 0, "what runs stored weights"),
             Part("working", "memory", WORKING, "threads and scratch space"),
         ]

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine import BadModel, BadRequest
+from engine import BadModel, BadRequest, kernels
 from engine.__main__ import main
+from engine.loaded import load
 from engine.plan import GIVE_UPS, SHORTEST, Plan, plan_memory
 from engine.planning.words import describe_plan, read_bytes
 from engine.weights.json_facts import JsonFacts
@@ -158,12 +159,35 @@ def test_a_file_and_its_configuration_give_the_same_plan(folder: Path, tmp_path:
 
 
 def test_without_a_card_weights_are_counted_as_the_engine_holds_them(folder: Path):
-    plan = plan_memory(folder / "llama.json", budget=GIB, place="memory", quant="Q4_K_M")
+    plan = plan_memory(folder / "llama.json", budget=GIB, place="memory", quant="Q4_K_M", packs=False)
+    assert plan.asked.choices.kv == "f32"
     values = sum(tensor.bytes for tensor in plan.tensors) // 4
     from engine.weights.blueprints import draw
 
     assert values == draw(JsonFacts(configs.LLAMA, "c")).parameters
     assert sizes(plan)["weights"] == 4 * values
+
+
+@pytest.mark.skipif(not kernels.can_run(), reason="needs a processor with AVX2")
+@pytest.mark.parametrize(
+    ("name", "quant", "kv"),
+    [
+        ("llama", "Q4_K_M", "f16"),
+        ("gemma3", "Q5_K_M", "f16"),
+        ("small", "Q8_0", "f16"),
+        ("llama", "F16", "f32"),
+        ("llama", "Q3_K+Q6_K", "f32"),  # queries decide how the values beside them are held
+    ],
+)
+def test_by_default_they_are_counted_as_the_engine_holds_them(
+    folder: Path, name: str, quant: str, kv: str, tmp_path: Path
+):
+    path = tmp_path / "m.gguf"
+    synthesise(JsonFacts.open(folder / f"{name}.json"), quant, path)
+    plan = plan_memory(path, budget=GIB, place="memory")
+    loaded = load(path, None, 1)
+    assert sizes(plan)["weights"] == loaded.weight_bytes
+    assert plan.asked.choices.kv == loaded.runner.storage.name.lower() == kv
 
 
 def test_other_models_parts_are_refused(folder: Path):

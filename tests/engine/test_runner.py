@@ -4,7 +4,7 @@ import pytest
 
 from engine import runner as module
 from engine.models import load
-from engine.runner import Runner
+from engine.runner import Runner, chunk_of
 from engine.weights.gguf import GgufFile
 from tests.engine import tiny
 
@@ -19,6 +19,11 @@ def runner(tmp_path: Path) -> Runner:
 @pytest.mark.parametrize(("parameters", "chunk"), [(10**6, 256), (106 * 10**6, 64), (30 * 10**9, 32)])
 def test_larger_models_take_smaller_chunks(runner: Runner, parameters: int, chunk: int) -> None:
     assert Runner(runner.model, 512, parameters).chunk == chunk
+
+
+@pytest.mark.parametrize(("parameters", "chunk"), [(10**6, 256), (106 * 10**6, 128), (30 * 10**9, 16)])
+def test_kernels_take_larger_ones_and_smaller_ones(parameters: int, chunk: int) -> None:
+    assert chunk_of(parameters, is_fused=True) == chunk
 
 
 def test_a_slow_machine_halves_its_chunks_down_to_the_smallest(
