@@ -405,7 +405,6 @@ def _all(job: int, op: int, frame: int, pieces: int) -> None:
 def run(job: int, program: int, count: int, frame: int, threads: int) -> None:
     """`count` operations, one after the other."""
     values = whole(frame, FRAME)
-    put(job + IS_RUNNING, 1)
     for number in range(count):
         address = program + 8 * WORDS * number
         op = whole(address, WORDS)

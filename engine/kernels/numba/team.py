@@ -15,6 +15,7 @@ from engine.kernels.numba.program import (
     BYTES,
     CLOSED,
     FRAME,
+    IS_RUNNING,
     RESTING,
     ROUNDED,
     ROWS,
@@ -61,7 +62,7 @@ class Team:
         self._job = room(BYTES)
         self._numbers = self._job.view(np.int64)
         self._address = self._job.ctypes.data
-        self._asking, self._wake = Lock(), Semaphore(0)
+        self._asking, self._going_to_rest, self._wake = Lock(), Lock(), Semaphore(0)
         self._frame = Frame()
         self._is_started = False
 
@@ -77,20 +78,25 @@ class Team:
         run(self._address, program.ctypes.data, len(program), self._frame.address, self.threads)
 
     def _rouse(self) -> None:
-        """Wake the helpers that rest."""
+        """Start the helpers, or wake those that rest; from now on none of them goes to rest."""
         if self.threads > 1 and not self._is_started:
             self._is_started = True
             for number in range(1, self.threads):
                 Thread(target=self._help, name=f"kernel {number}", daemon=True).start()
-        while self._numbers[RESTING // 8]:
-            self._numbers[RESTING // 8] -= 1
-            self._wake.release()
+        with self._going_to_rest:
+            self._numbers[IS_RUNNING // 8] = 1
+            while self._numbers[RESTING // 8]:
+                self._numbers[RESTING // 8] -= 1
+                self._wake.release()
 
     def _help(self) -> None:
         device.yield_to_others()
         while not self._numbers[CLOSED // 8]:
             serve(self._address)
-            self._numbers[RESTING // 8] += 1
+            with self._going_to_rest:  # whoever asks in between would find nobody to wake
+                if self._numbers[IS_RUNNING // 8]:
+                    continue
+                self._numbers[RESTING // 8] += 1
             self._wake.acquire()
 
 
