@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,13 +86,14 @@ def load(
     if not 1 <= threads <= MOST_THREADS:
         raise BadRequest(f"{threads} threads can't be; it takes 1 to {MOST_THREADS}.")
     torch.set_num_threads(threads)
-    with GgufFile(path) as file, torch.inference_mode():
-        tokenizer, template = Tokenizer.from_gguf(file), Template.from_gguf(file)
+    with GgufFile(path) as file, torch.inference_mode(), ThreadPoolExecutor(1, "words") as aside:
+        words = aside.submit(lambda: (Tokenizer.from_gguf(file), Template.from_gguf(file)))
         context, packs = _context(models.configure(file), context), kernels.chosen(packs)
         if packs and any(can_pack(tensor.type, tensor.shape) for tensor in file.tensors.values()):
             _prepare(say)
         config, model, weight_bytes = models.load(file, threads, packs=packs)
         facts = describe(file)
+        tokenizer, template = words.result()
     storage = usual(model.fused is not None) if kv is None else STORAGES[kv.upper()]
     helper, helper_bytes = (None, 0)
     if drafter is not None:
