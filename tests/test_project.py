@@ -21,6 +21,8 @@ DEV = [Requirement(text) for text in PROJECT["optional-dependencies"]["dev"]]
 IN_THE_SAME_VERSION = {"shiboken6": "pyside6-essentials"}  # parts of what is declared
 WITH_PYTEST = {"packaging"}
 OUR_TEST_MODULES = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tools", "installer"}
+COMPARED_WITH = {"llama_cpp"}  # by the benchmark alone, which says how to install it: the extra "peer"
+NOT_SHIPPED = ("resources/screenshots/", "resources/speed/")
 WITHOUT_IMPORT = {"onnxruntime"}  # what rapidocr computes with, though it doesn't ask for it itself
 
 
@@ -40,6 +42,8 @@ def distributions(imported: set[str]) -> dict[str, set[str]]:
 def test_every_library_that_the_rooms_import_is_declared():
     declared = {canonical(r.name) for r in RUNTIME}
     imported = set().union(*(imported_names(ROOT / room) for room in ROOMS))
+    assert imported & COMPARED_WITH == imported_names(ROOT / "engine" / "bench") & COMPARED_WITH
+    imported -= COMPARED_WITH
     undeclared = {name for name, found in distributions(imported).items() if not found & declared}
     assert not undeclared, f"imported but not in pyproject.toml: {sorted(undeclared)}"
 
@@ -89,7 +93,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 def test_a_built_package_has_every_module_and_resource(packed: set[str]):
     paths = [path for room in (*ROOMS, "resources") for path in (ROOT / room).rglob("*")]
     names = {path.relative_to(ROOT).as_posix() for path in paths if path.is_file()}
-    wanted = {name for name in names if "__pycache__" not in name and "resources/screenshots/" not in name}
+    wanted = {name for name in names if "__pycache__" not in name and not name.startswith(NOT_SHIPPED)}
     assert not wanted - packed
 
 
