@@ -53,8 +53,8 @@ class Lookup:
 
     def propose(self, tokens: Sequence[int], limit: int, rival: Pace | None = None) -> list[int]:
         """Up to `limit` tokens that may follow; none unless they promise more than a drafter's."""
+        self._index.follow(tokens)  # of a long prompt, once, it takes longer than a step
         self._started = self._clock()
-        self._index.follow(tokens)
         self._found = self._index.following(MOST) if limit > 0 else []
         self._count = 0
         if self._found:
