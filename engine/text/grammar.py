@@ -1,4 +1,4 @@
-"""What a model may say next, by a grammar: llguidance over our own vocabulary."""
+"""What a model may say next, by a grammar: llguidance over our own vocabulary, opened when first needed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from engine.api import BadRequest, EngineError
 
 if TYPE_CHECKING:
     import torch
+    from llguidance import LLTokenizer
 
     from engine.text.tokenizer import Tokenizer
 
@@ -38,6 +38,8 @@ def build_trie(tokenizer: Tokenizer) -> LLTokenizer:
     """The vocabulary as a trie. Built when needed: 0.05 s for 49,152 tokens, 0.5 s for 262,144."""
     if tokenizer.eos_id is None:
         raise BadRequest("The model has no end token, so its answers can't be held to a form.")
+    from llguidance import LLTokenizer, TokenizerWrapper
+
     return LLTokenizer(
         TokenizerWrapper(_Vocabulary(tokenizer)), eos_token=sorted(tokenizer.eos_ids), slices=[]
     )
@@ -46,6 +48,8 @@ def build_trie(tokenizer: Tokenizer) -> LLTokenizer:
 @lru_cache(maxsize=16)
 def check_grammar(grammar: str, problem: str = OFFERED) -> None:
     """Raise `BadRequest` if llguidance cannot use it; `problem` begins the sentence."""
+    from llguidance import LLMatcher
+
     failed, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     if failed:
         raise BadRequest(f"{problem}: {messages[0].strip().splitlines()[0]}.")
@@ -75,6 +79,8 @@ class Constraint:
     """A grammar and how far an answer has come in it."""
 
     def __init__(self, tokenizer: Tokenizer, grammar: str) -> None:
+        from llguidance import LLMatcher
+
         self._ends = sorted(tokenizer.eos_ids)
         self._size = tokenizer.vocab_size
         self._matcher = LLMatcher(tokenizer.trie, grammar, log_level=0)
