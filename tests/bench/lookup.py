@@ -12,7 +12,7 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -28,6 +28,7 @@ from engine.sequence import Job
 CONTEXT = 8_192
 LONG, COPIED = 1_500, 1_000  # tokens to say after a document, and how many of them have to be copied
 STORY = 300  # tokens
+STALL = 4.0  # times as long as the usual step
 DOCUMENT = Path(__file__).with_name("document.txt")  # some 1,500 tokens; a small model copies it well
 
 
@@ -36,7 +37,7 @@ class Told:
     """A generation: what was said, and what it took after the prompt."""
 
     text: str = ""
-    seconds: float = 0.0
+    steps: list[float] = field(default_factory=list)  # seconds of each
     usage: Usage | None = None
 
     def hear(self, event: Event) -> None:
@@ -51,6 +52,12 @@ class Told:
         """What the engine says that it took."""
         assert self.usage is not None
         return self.usage
+
+    @property
+    def seconds(self) -> float:
+        """What the steps took; those in which the machine stood still count as long ones."""
+        most = STALL * median(self.steps)
+        return sum(min(seconds, most) for seconds in self.steps)
 
     @property
     def speed(self) -> float:
@@ -88,12 +95,13 @@ def race(off: Loaded, on: Loaded, request: Request) -> Round:
         prompt = len(sequence.tokens)
         while len(sequence.tokens) == prompt:
             sequence.step()
-    while not all(sequence.is_over for sequence in sequences):
-        left = [at for at in (0, 1) if not sequences[at].is_over]
-        at = min(left, key=lambda at: runs[at][1].seconds)
+    spent = [0.0, 0.0]
+    while left := [at for at in (0, 1) if not sequences[at].is_over]:
+        at = min(left, key=spent.__getitem__)
         started = perf_counter()
         sequences[at].step()
-        runs[at][1].seconds += perf_counter() - started
+        runs[at][1].steps.append(perf_counter() - started)
+        spent[at] += runs[at][1].steps[-1]
     for (model, _), sequence in zip(runs, sequences, strict=True):
         model.prefixes.keep(sequence.identity, sequence.cache)
     if found.off.text != found.on.text:
