@@ -123,10 +123,35 @@ def test_an_error_nobody_caught_is_shown_and_the_app_goes_on(tmp_path):
     assert err == ""
 
 
+def test_the_window_is_there_within_a_second_before_what_the_model_needs(tmp_path):
+    """Counted in seconds of the processor, since others may keep it busy."""
+    code = (
+        "import sys, time\n"
+        "from PySide6.QtCore import QTimer\n"
+        "from ui import main\n"
+        "from ui.window import MainWindow\n"
+        "shown = MainWindow.showEvent\n"
+        "def show(self, event):\n"
+        "    shown(self, event)\n"
+        "    heavy = [name for name in ('torch', 'numba', 'llvmlite') if name in sys.modules]\n"
+        "    print(time.process_time(), heavy, flush=True)\n"
+        "    QTimer.singleShot(0, self, self.quit_wanted.emit)\n"
+        "MainWindow.showEvent = show\n"
+        "sys.exit(main.main([]))\n"
+    )
+    environment = {**os.environ, "SIDELIGHT_HOME": str(tmp_path / "home"), "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
+    seconds, _, heavy = done.stdout.splitlines()[0].partition(" ")
+    assert float(seconds) < 1.0 and heavy == "[]", done.stdout + done.stderr
+
+
 def test_the_windows_modules_bring_no_heavy_library():
     check = (
         "import sys; import ui.main, ui.window, ui.failures, ui.signals, ui.mask, ui.single, app.build;"
-        "print([name for name in ('torch', 'onnxruntime', 'numpy', 'rapidocr', 'tokenizers', 'llguidance')"
+        "print([name for name in ('torch', 'onnxruntime', 'numpy', 'rapidocr', 'tokenizers', 'llguidance',"
+        " 'numba', 'llvmlite')"
         " if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=60)
